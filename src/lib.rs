@@ -1,0 +1,14 @@
+//! seckill: a flash-sale voucher shop that never sells a unit twice and never loses a buyer's place.
+//!
+//! The crate doc is the map; `docs/ARCHITECTURE.md` tells it at length.
+//!
+//! - [`domain`]: the rules, pure.
+//! - [`store`]: SQL and nothing but SQL. [`gate`], [`queue`], [`push`]: Redis' admission, stream and bus.
+//! - [`service`]: one file a story; it composes the rooms above. [`web`] and [`worker`] are its two front doors.
+//! - [`app`]: the composition root, the only file that sees every room.
+
+pub mod clock;
+pub mod config;
+pub mod domain;
+pub mod keys;
+pub mod shutdown;
