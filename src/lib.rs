@@ -11,4 +11,5 @@ pub mod clock;
 pub mod config;
 pub mod domain;
 pub mod keys;
+pub mod service;
 pub mod shutdown;

@@ -1,1 +1,3 @@
+//! The one integration binary: it links once. Every test here runs against real services that it starts itself.
 
+mod support;

@@ -1,0 +1,1 @@
+//! What the tests stand on: real servers, started for one test and gone with it.
