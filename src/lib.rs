@@ -12,4 +12,5 @@ pub mod config;
 pub mod domain;
 pub mod keys;
 pub mod service;
+pub mod load;
 pub mod shutdown;
