@@ -23,7 +23,7 @@ impl Default for Histogram {
 
 /// Values below 64 stand alone; above, the six bits after the leading one choose the step.
 fn bucket_of(micros: u32) -> usize {
-    let shift = (31 - (micros | 1).leading_zeros()).saturating_sub(STEP_BITS);
+    let shift = (micros | 1).ilog2().saturating_sub(STEP_BITS);
     (shift * STEPS + (micros >> shift)) as usize
 }
 

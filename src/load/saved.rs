@@ -21,7 +21,7 @@ const LOOKERS: usize = 16;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Saved {
     /// Orders with a row that counts.
-    pub saved: u64,
+    pub placed: u64,
     /// Orders that ended FAILED: told plainly, but not sold.
     pub failed: u64,
     /// Orders that were still queued, or could not be asked for, when the time was up.
@@ -84,7 +84,7 @@ pub async fn look_up_all(shutdown: &Shutdown, clicks: &Arc<Clicks>, accepted: &[
     let mut all = Saved { last, ..Saved::default() };
     for looker in lookers {
         if let Ok(found) = looker.await {
-            all.saved += found.saved;
+            all.placed += found.placed;
             all.failed += found.failed;
             all.open += found.open;
             all.last = all.last.max(found.last);
@@ -106,7 +106,7 @@ async fn look_up(clicks: &Clicks, client: &mut Client, one: &Accepted, give_up: 
             continue;
         }
         match fate {
-            Fate::Saved => found.saved += 1,
+            Fate::Saved => found.placed += 1,
             Fate::Failed => found.failed += 1,
             Fate::Waiting => found.open += 1,
         }
@@ -120,12 +120,11 @@ async fn look_up(clicks: &Clicks, client: &mut Client, one: &Accepted, give_up: 
 fn write_request(clicks: &Clicks, one: &Accepted) -> Vec<u8> {
     let host = &clicks.target.authority;
     // A ticket is in base64url: it needs no escaping, and no session is read for it.
-    let text = match &one.ticket {
-        Some(ticket) => format!("GET /api/voucher-order/{}?ticket={ticket} HTTP/1.1\r\nhost: {host}\r\n\r\n", one.order),
-        None => {
-            let token = &clicks.buyers[one.buyer].token;
-            format!("GET /api/voucher-order/{} HTTP/1.1\r\nhost: {host}\r\nauthorization: {token}\r\n\r\n", one.order)
-        }
+    let text = if let Some(ticket) = &one.ticket {
+        format!("GET /api/voucher-order/{}?ticket={ticket} HTTP/1.1\r\nhost: {host}\r\n\r\n", one.order)
+    } else {
+        let token = &clicks.buyers[one.buyer].token;
+        format!("GET /api/voucher-order/{} HTTP/1.1\r\nhost: {host}\r\nauthorization: {token}\r\n\r\n", one.order)
     };
     text.into_bytes()
 }
