@@ -11,6 +11,6 @@ pub mod clock;
 pub mod config;
 pub mod domain;
 pub mod keys;
-pub mod service;
 pub mod load;
+pub mod service;
 pub mod shutdown;
