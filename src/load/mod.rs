@@ -91,7 +91,9 @@ pub async fn run(args: LoadArgs) -> ExitCode {
     let code = match audit::run(&args.data).await {
         Ok(problems) => {
             report.audit_ok = problems.is_empty();
-            problems.iter().for_each(|problem| complain(problem));
+            for problem in &problems {
+                complain(problem);
+            }
             u8::from(!report.audit_ok)
         }
         Err(CannotRun(why)) => {
