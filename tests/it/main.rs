@@ -1,3 +1,7 @@
 //! The one integration binary: it links once. Every test here runs against real services that it starts itself.
 
+#![cfg(test)]
+
 mod support;
+
+mod architecture;
