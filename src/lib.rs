@@ -10,7 +10,9 @@
 pub mod clock;
 pub mod config;
 pub mod domain;
+pub mod i18n;
 pub mod keys;
 pub mod load;
 pub mod service;
 pub mod shutdown;
+pub mod web;

@@ -1,0 +1,1 @@
+// Starts what this page needs, then says that it listens.

@@ -1,0 +1,27 @@
+# The frame around every page.
+skip = Skip to content
+nav-main = Main
+nav-sales = Sales
+nav-orders = Orders
+nav-admin = Control
+nav-account = Me
+log-in = Log in
+log-out = Log out
+other-lang = 中文
+other-lang-label = 中文
+zone-note = All times are { $zone }, by the clock of the server.
+zone-china = China Standard Time (Asia/Shanghai)
+theme-nav = Appearance
+theme-auto = System
+theme-light = Light
+theme-dark = Dark
+live = Live
+offline = Connection lost, trying again; these numbers are { $n } s old.
+offline-plain = Connection lost, trying again.
+notice-sessions = We cannot check your login just now and show this page as to a visitor; reload in a moment, there is no need to log in again.
+optional = optional
+form-some = { $plural ->
+    [one] { $count } thing to mend; what you typed is kept.
+   *[other] { $count } things to mend; what you typed is kept.
+}
+form-password-again = The rest is kept; please type the password again.

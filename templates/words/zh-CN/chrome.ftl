@@ -1,0 +1,24 @@
+# The frame around every page.
+skip = 跳到正文
+nav-main = 主导航
+nav-sales = 抢购
+nav-orders = 订单
+nav-admin = 控制室
+nav-account = 我的
+log-in = 登录
+log-out = 退出
+other-lang = EN
+other-lang-label = EN, English
+zone-note = 时间均为{ $zone }，以服务器为准。
+zone-china = 中国标准时间（Asia/Shanghai）
+theme-nav = 外观
+theme-auto = 跟随系统
+theme-light = 浅色
+theme-dark = 深色
+live = 实时更新中
+offline = 连接断了，正在重连；页面上是 { $n } 秒前的数。
+offline-plain = 连接断了，正在重连。
+notice-sessions = 暂时认不出你的登录，页面按访客显示；过一会儿刷新就好，不用重新登录。
+optional = 可不填
+form-some = 有 { $count } 处要改，填过的都留着。
+form-password-again = 其他内容都留着，密码请再输一次。
