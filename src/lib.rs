@@ -16,3 +16,4 @@ pub mod load;
 pub mod service;
 pub mod shutdown;
 pub mod web;
+pub mod store;
