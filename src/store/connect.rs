@@ -12,7 +12,7 @@ use sqlx::{ConnectOptions, Connection};
 use super::StoreError;
 use super::run::bounded;
 
-/// How long a reader, or any PostgreSQL connection, is waited for: a visitor hears "busy" within a second.
+/// How long a reader, or any Postgres connection, is waited for: a visitor hears "busy" within a second.
 const READER_WITHIN: Duration = Duration::from_secs(1);
 /// How long the one SQLite writer is waited for, in this process and, by the busy timeout, between processes.
 const WRITER_WITHIN: Duration = Duration::from_secs(5);

@@ -60,7 +60,7 @@ enum Verdict {
     Permanent,
 }
 
-/// PostgreSQL's SQLSTATE has five characters, SQLite's extended result code is a number of up to four digits.
+/// Postgres's SQLSTATE has five characters, SQLite's extended result code is a number of up to four digits.
 fn verdict(code: &str) -> Verdict {
     if code.len() == 5 { postgres_verdict(code) } else { sqlite_verdict(code.parse().unwrap_or(0)) }
 }
@@ -69,10 +69,9 @@ fn postgres_verdict(code: &str) -> Verdict {
     match code {
         // serialization failure, deadlock, lock timeout
         "40001" | "40P01" | "55P03" => Verdict::Busy,
-        // query cancelled (statement timeout), an idle transaction ended, a standby that only reads (after a failover)
-        "57014" | "25P03" | "25P04" | "25006" => Verdict::Away,
+        // query cancelled (statement timeout), an idle transaction ended, a standby that only reads (after a failover);
         // server ended, crashed, starting, database dropped, idle session ended; input or output failed
-        "57P01" | "57P02" | "57P03" | "57P05" | "58000" | "58030" => Verdict::Away,
+        "57014" | "25P03" | "25P04" | "25006" | "57P01" | "57P02" | "57P03" | "57P05" | "58000" | "58030" => Verdict::Away,
         // 08: the connection; 53: out of connections, memory, disk
         _ if code.starts_with("08") || code.starts_with("53") => Verdict::Away,
         _ => Verdict::Permanent,

@@ -1,7 +1,7 @@
 //! SQL, and nothing but SQL: the truth about who bought what. No other room names a table.
 //!
 //! [`Store`] reads; what must happen together with something else is written through a [`Tx`]. Every statement is one text
-//! that means the same on SQLite and PostgreSQL; the contract test runs each of them on both. Rules are `domain/`'s.
+//! that means the same on SQLite and Postgres; the contract test runs each of them on both. Rules are `domain/`'s.
 
 mod audit_log;
 mod connect;

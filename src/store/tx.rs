@@ -10,7 +10,7 @@ use super::{Store, StoreError};
 /// An open transaction. Dropping it rolls it back.
 ///
 /// On SQLite it holds the one writer from its first instant (`BEGIN IMMEDIATE`), so nothing in it meets a lock or an
-/// overtaken snapshot; on PostgreSQL it is READ COMMITTED, and each statement sees what was committed before it began.
+/// overtaken snapshot; on Postgres it is READ COMMITTED, and each statement sees what was committed before it began.
 #[derive(Debug)]
 pub struct Tx {
     pub(super) inner: Inner,
@@ -24,7 +24,7 @@ pub(super) enum Inner {
 }
 
 impl Store {
-    /// Opens a transaction; waits for the writer (SQLite) at most 5 s, for a connection (PostgreSQL) at most 1 s.
+    /// Opens a transaction; waits for the writer (SQLite) at most 5 s, for a connection (Postgres) at most 1 s.
     pub async fn begin(&self) -> Result<Tx, StoreError> {
         let inner = match self {
             Self::Sqlite(pools) => Inner::Sqlite(bounded(pools.writer.begin_with("BEGIN IMMEDIATE")).await?),
@@ -47,7 +47,7 @@ impl Tx {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: unknown whether it happened. After a statement of it failed it is rolled back and
-    /// [`StoreError::Corrupt`] is returned; without this check PostgreSQL would answer such a commit with a quiet rollback.
+    /// [`StoreError::Corrupt`] is returned; without this check Postgres would answer such a commit with a quiet rollback.
     pub async fn commit(self) -> Result<(), StoreError> {
         if self.spoiled {
             return Err(StoreError::Corrupt("commit after a failed statement"));
