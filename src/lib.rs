@@ -15,5 +15,5 @@ pub mod keys;
 pub mod load;
 pub mod service;
 pub mod shutdown;
-pub mod web;
 pub mod store;
+pub mod web;
