@@ -10,9 +10,12 @@
 pub mod clock;
 pub mod config;
 pub mod domain;
+pub mod gate;
 pub mod i18n;
 pub mod keys;
 pub mod load;
+pub mod queue;
+pub mod redis;
 pub mod service;
 pub mod shutdown;
 pub mod store;

@@ -1,0 +1,41 @@
+//! The way to a Redis server: the connections, and the child server for who brings none of his own.
+//!
+//! No command of the shop is here: admission is in `gate/`, the stream in `queue/`, the bus in `push/`.
+
+mod child;
+mod connect;
+mod link;
+pub mod managed;
+pub(crate) mod scripts;
+mod stream_id;
+mod watch;
+
+pub use connect::Redis;
+pub(crate) use connect::info_field;
+pub use managed::Managed;
+pub use stream_id::{BadStreamId, StreamId};
+
+/// Why no Redis can be used. Each text is one sentence for an operator; none holds a password.
+#[derive(Debug, thiserror::Error)]
+pub enum RedisError {
+    /// The address cannot be read, or needs something that this build lacks.
+    #[error("the Redis address cannot be used: {0}")]
+    BadAddress(String),
+    /// Nobody answers.
+    #[error("Redis does not answer: {0}")]
+    Unreachable(String),
+    /// It answers and is older than 7.0.
+    #[error("Redis {0} is too old: 7.0 or newer is needed")]
+    TooOld(String),
+    /// No server program for the managed Redis.
+    #[error(
+        "no Redis server program found{0}: install one (apt-get install redis-server) or name one with --redis-server or --redis-url"
+    )]
+    NoProgram(String),
+    /// Another process manages the Redis of this data dir.
+    #[error("the data dir {0} is in use by another seckill process")]
+    Locked(String),
+    /// The managed Redis could not be started.
+    #[error("the managed Redis did not start: {0}")]
+    Start(String),
+}

@@ -1,0 +1,57 @@
+//! The scripts that are sent to Redis, by their hash; sent whole when the server does not know one.
+
+use std::sync::LazyLock;
+
+use redis::aio::ConnectionLike;
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind};
+
+/// One script of `lua/`.
+pub(crate) struct Script {
+    text: &'static str,
+    /// Lower-case hex SHA-1 of the text.
+    hash: LazyLock<String, fn() -> String>,
+}
+
+macro_rules! script {
+    ($(#[$doc:meta])* $name:ident, $file:literal) => {
+        $(#[$doc])*
+        pub(crate) static $name: Script = Script {
+            text: include_str!(concat!("../../lua/", $file)),
+            hash: LazyLock::new(|| {
+                redis::Script::new(include_str!(concat!("../../lua/", $file))).get_hash().to_owned()
+            }),
+        };
+    };
+}
+
+script!(ADMIT, "admit.lua");
+script!(RELEASE, "release.lua");
+script!(CLOSE, "close.lua");
+script!(STAGE, "stage.lua");
+script!(LOAD, "load.lua");
+script!(OPEN, "open.lua");
+script!(PAUSE, "pause.lua");
+script!(SETTLE, "settle.lua");
+script!(DROP_CONSUMERS, "drop_consumers.lua");
+
+impl Script {
+    /// Runs the script once. Sent a second time only when the server said that it does not know it, and so ran nothing;
+    /// after every other error it may have run.
+    pub(crate) async fn call<T: FromRedisValue>(
+        &self,
+        connection: &mut (impl ConnectionLike + Send),
+        keys: &[String],
+        arguments: impl FnOnce(&mut Cmd),
+    ) -> RedisResult<T> {
+        let mut call = redis::cmd("EVALSHA");
+        call.arg(self.hash.as_str()).arg(keys.len()).arg(keys);
+        arguments(&mut call);
+        match call.query_async(connection).await {
+            Err(e) if e.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                redis::cmd("SCRIPT").arg("LOAD").arg(self.text).exec_async(connection).await?;
+                call.query_async(connection).await
+            }
+            answer => answer,
+        }
+    }
+}
