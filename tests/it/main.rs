@@ -6,3 +6,4 @@ mod support;
 
 mod architecture;
 mod docs;
+mod store_contract;
