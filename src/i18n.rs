@@ -181,3 +181,50 @@ pub fn form_field_error(lang: Lang, field: &str, error: &FieldError) -> String {
         _ => field_error(lang, error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_language_follows_the_header() {
+        let cases = [
+            (None, Lang::ZhCn),
+            (Some(""), Lang::ZhCn),
+            (Some("*"), Lang::ZhCn),
+            (Some("en-US,en;q=0.9"), Lang::En),
+            (Some("zh-TW;q=0.5, en;q=0.4"), Lang::ZhCn),
+            (Some("zh;q=0.4, EN;q=0.8"), Lang::En),
+            (Some("fr, de"), Lang::En),
+            (Some("fr, zh;q=0.1"), Lang::ZhCn),
+            (Some("en;q=0, zh;q=x"), Lang::En),
+        ];
+        for (header, expected) in cases {
+            assert_eq!(Lang::from_accept_language(header), expected, "{header:?}");
+        }
+    }
+
+    #[test]
+    fn the_fixed_sentences_are_exactly_these() {
+        let fixed = [
+            ("SOLD_OUT", "库存不足"),
+            ("DUPLICATE", "不能重复下单"),
+            ("BUSY", "活动太火爆，请稍后再试"),
+            ("UNCERTAIN", "不确定是否成功，请再点一次，不会重复下单"),
+        ];
+        for (code, sentence) in fixed {
+            assert_eq!(api_message(Lang::ZhCn, code), sentence);
+            assert!(page_message(Lang::ZhCn, code, "", 3, "").starts_with(sentence), "{code}");
+        }
+        assert_eq!(api_message(Lang::En, "NO_SUCH_CODE"), api_message(Lang::En, "INTERNAL"));
+        assert_eq!(api_message(Lang::En, "METHOD_NOT_ALLOWED"), api_message(Lang::En, "TOO_LARGE"));
+        assert_eq!(page_message(Lang::ZhCn, "NOT_BEGUN", "12:00", 0, ""), "还没开始，12:00 开抢。早点了没关系，到时再点。");
+    }
+
+    #[test]
+    fn a_price_is_refused_in_the_unit_that_it_was_typed_in() {
+        let wrong = FieldError::OutOfRange { min: 1, max: 100_000_000 };
+        assert_eq!(form_field_error(Lang::ZhCn, "payValue", &wrong), "要在 0.01 到 1000000 元之间。");
+        assert_eq!(field_error(Lang::ZhCn, &wrong), "要在 1 到 100000000 之间。");
+    }
+}

@@ -3,6 +3,7 @@
 //! One hash stands for all files, so that a script's `import "./other.js"` stays inside the same set.
 
 use std::fmt::Write as _;
+use std::future::{Ready, ready};
 use std::sync::LazyLock;
 
 use axum::body::Body;
@@ -46,7 +47,12 @@ pub fn url(name: &str) -> String {
 ///
 /// Under the present hash a file may be kept for ever. Under another one (a page of an older or newer instance during a
 /// rollout) the file of this instance is sent, but must be asked for again.
-pub async fn serve(uri: Uri, headers: HeaderMap) -> Response {
+#[expect(clippy::needless_pass_by_value, reason = "axum hands the parts of a request over by value")]
+pub fn serve(uri: Uri, headers: HeaderMap) -> Ready<Response> {
+    ready(answer(&uri, &headers))
+}
+
+fn answer(uri: &Uri, headers: &HeaderMap) -> Response {
     let path = uri.path().trim_start_matches("/static/");
     let Some((hash, name)) = path.split_once('/') else { return StatusCode::NOT_FOUND.into_response() };
     let Some(file) = Files::get(name) else { return StatusCode::NOT_FOUND.into_response() };

@@ -38,8 +38,9 @@ struct Books {
     u: String,
     gate_known: bool,
     balanced: bool,
-    sql_ok: bool,
-    agree: bool,
+    /// The sign between both sides, in SQL and between the stores: = or ≠.
+    sql_sign: &'static str,
+    gate_sign: &'static str,
     verdict: String,
     tone: &'static str,
 }
@@ -77,11 +78,15 @@ fn books(c: &Chrome, sale: &SaleBooks) -> Books {
         u: format::figure(n.u),
         gate_known: sale.gate_known,
         balanced: sale.balanced,
-        sql_ok: n.books_balance(),
-        agree: sale.balanced || n.stores_agree(),
+        sql_sign: sign(n.books_balance()),
+        gate_sign: sign(sale.balanced || n.stores_agree()),
         verdict,
         tone,
     }
+}
+
+fn sign(equal: bool) -> &'static str {
+    if equal { "=" } else { "≠" }
 }
 
 fn window(c: &Chrome, begin: crate::domain::time::Millis, end: crate::domain::time::Millis) -> String {

@@ -66,8 +66,8 @@ pub(super) struct Stock {
     pub(super) low: bool,
     pub(super) before: String,
     pub(super) after: String,
-    /// A full bar says nothing before the begin.
-    pub(super) meter: bool,
+    /// Before the begin: a full bar and its age would say nothing, so they are there but hidden.
+    pub(super) soon: bool,
     /// When it was measured and how old it is; none where the number no longer moves.
     pub(super) age: Option<(i64, String)>,
 }
@@ -142,14 +142,15 @@ fn stock(c: &Chrome, sale: &Sale, state: SaleState, listed: &Listed) -> Stock {
     } else {
         (c.t(if low { "low-before" } else { "stock-before" }), c.f("stock-after", &[("total", &format::figure(total))]))
     };
-    let age = (!soon && state != SaleState::Ended).then(|| (listed.measured_at.0, format::age(c, listed.measured_at)));
-    Stock { left, total, low, before, after, meter: !soon && total > 0, age }
+    let age = (state != SaleState::Ended).then(|| (listed.measured_at.0, format::age(c, listed.measured_at)));
+    Stock { left, total, low, before, after, soon, age }
 }
 
 type Stub = (String, Count, Action, String);
 
-fn until(c: &Chrome, at: Millis) -> Option<(String, String)> {
-    Some((at.rfc3339(), format::left(c.lang, c.now, at)))
+/// A label over a countdown.
+fn timer(c: &Chrome, label: &str, at: Millis) -> Count {
+    Count { label: c.t(label), word: String::new(), until: Some((at.rfc3339(), format::left(c.lang, c.now, at))) }
 }
 
 fn sale_stub(c: &Chrome, sale: &Sale, state: SaleState, measured: Millis) -> Stub {
@@ -158,13 +159,13 @@ fn sale_stub(c: &Chrome, sale: &Sale, state: SaleState, measured: Millis) -> Stu
     match state {
         SaleState::Soon => (
             c.t("chip-soon"),
-            Count { label: c.t("label-starts"), word: String::new(), until: until(c, sale.begin) },
+            timer(c, "label-starts", sale.begin),
             off(c.f("buy-soon", &[("time", &format::short(c, sale.begin))])),
             c.t("why-soon"),
         ),
         SaleState::Open => {
             let why = if c.user.is_some() { why_open(c) } else { c.t("why-visitor") };
-            let count = Count { label: c.t("label-ends"), word: String::new(), until: until(c, sale.end) };
+            let count = timer(c, "label-ends", sale.end);
             (c.t("chip-open"), count, Action::Buy { label: c.t("buy"), off: false }, why)
         }
         SaleState::Paused => {
@@ -206,7 +207,7 @@ fn held_stub(c: &Chrome, held: Held<'_>) -> Stub {
     };
     let deadline = held.row.filter(|o| o.status == Status::Pending).and_then(|o| o.pay_before);
     let count = match deadline {
-        Some(at) => Count { label: c.t("label-pay"), word: String::new(), until: until(c, at) },
+        Some(at) => timer(c, "label-pay", at),
         None => Count { label: c.t("label-held"), word: c.t("word-held"), until: None },
     };
     let label = c.t(match status {

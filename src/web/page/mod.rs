@@ -206,3 +206,8 @@ macro_rules! is_response {
     };
 }
 use is_response;
+
+#[cfg(test)]
+mod samples;
+#[cfg(test)]
+mod tests;

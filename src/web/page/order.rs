@@ -80,7 +80,7 @@ impl OrderPage {
             status: StatusCode::OK,
             chip: c.t(chip_key(&order)),
             title: c.t(title_key(&order)),
-            lead: lead(&c, &order, view.eta_seconds),
+            lead: lead(&c, &order),
             alert: None,
             sub_title: view.shop.into_iter().chain(sub).collect::<Vec<_>>().join(" · "),
             price: order.pay_amount.to_string(),
@@ -198,19 +198,11 @@ fn title_key(order: &Order) -> &'static str {
     }
 }
 
-fn lead(c: &Chrome, order: &Order, eta: Option<u64>) -> String {
+fn lead(c: &Chrome, order: &Order) -> String {
     let amount = format::yuan(order.pay_amount);
     let deadline = order.pay_before.map(|at| format::exact(c, at)).unwrap_or_default();
     match (order.status, order.refund, order.close_reason) {
-        (Status::Queued, _, _) => {
-            let more = match (order.ahead.map(format::figure), eta) {
-                (Some(n), Some(s)) => c.f("lead-queued-eta", &[("n", &n), ("seconds", &s)]),
-                (Some(n), None) => c.f("lead-queued-ahead", &[("n", &n)]),
-                (None, _) => String::new(),
-            };
-            let gap = if c.lang == i18n::Lang::En { " " } else { "" };
-            format!("{}{gap}{more}", c.t("lead-queued"))
-        }
+        (Status::Queued, _, _) => c.t("lead-queued"),
         (Status::Pending, _, _) => c.f("lead-pending", &[("time", &deadline)]),
         (Status::Paid, _, _) => c.t("lead-paid"),
         (Status::Cancelled, Some(Refund::Due), _) => c.f("lead-late-due", &[("amount", &amount)]),

@@ -41,7 +41,7 @@ impl Line<'_> {
         self.push(false, true, words, at)
     }
 
-    fn to_come(&mut self, key: &str) {
+    fn later(&mut self, key: &str) {
         let words = self.c.t(key);
         self.push(false, false, words, None);
     }
@@ -62,13 +62,13 @@ pub(super) fn steps(c: &Chrome, order: &Order) -> Vec<Step> {
             let step = line.here(c.t("line-saving"), None);
             step.at = c.t("line-saving-now");
             step.why = c.f("line-saving-why", &[("minutes", &pay_minutes(c))]);
-            line.to_come("line-pay");
-            line.to_come("line-coupon");
+            line.later("line-pay");
+            line.later("line-coupon");
         }
         Status::Pending => {
             let until = order.pay_before.map(|at| c.f("line-until", &[("time", &format::exact(c, at))]));
             line.here(c.t("line-waiting"), None).at = until.unwrap_or_default();
-            line.to_come("line-coupon");
+            line.later("line-coupon");
         }
         Status::Paid => {
             line.done(paid, order.paid_at);

@@ -11,6 +11,7 @@ use crate::web::page::{Chrome, format, is_response};
 struct Line {
     id: String,
     status: &'static str,
+    version: i64,
     chip: String,
     title: String,
     amount: String,
@@ -54,6 +55,7 @@ fn line(c: &Chrome, order: &Order) -> Line {
     Line {
         id: order.id.to_string(),
         status: order.status.as_str(),
+        version: order.version,
         chip: c.t(chip_key(order)),
         title: order.voucher_title.clone(),
         amount: format::yuan(order.pay_amount),

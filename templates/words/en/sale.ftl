@@ -38,7 +38,6 @@ word-plain = At the till
 word-held = kept for you
 worth = worth ¥{ $value }
 discount = { $n }% off
-no-discount = no discount
 stock-before = { "" }
 stock-after = of { $total } left
 low-before = Only

@@ -38,7 +38,6 @@ word-plain = 到店购买
 word-held = 已留给你
 worth = 可抵 ¥{ $value }
 discount = { $n } 折
-no-discount = 没有折扣
 stock-before = 剩
 stock-after = / { $total } 份
 low-before = 只剩

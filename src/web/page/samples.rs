@@ -1,0 +1,246 @@
+//! Every page in every state, for the tests that read them all.
+
+use std::time::Duration;
+
+use askama::Template;
+use axum::http::StatusCode;
+use jiff::tz::TimeZone;
+
+use super::{
+    AccountPage, Alert, Chrome, ControlRoomPage, ErrorPage, FormText, FrontPage, Held, LoginPage, OrderPage, OrderView,
+    OrdersPage, RegisterPage, SaleBooks, ShopHead, ShopPage, Theme, Visitor, VoucherFormPage, VoucherPage,
+};
+use crate::domain::ids::{OrderId, ShopId, UserId, VoucherId};
+use crate::domain::ledger::Figures;
+use crate::domain::money::Fen;
+use crate::domain::order::{CloseReason, Order, Refund, Status};
+use crate::domain::sale::{Sale, SaleState};
+use crate::domain::time::{Millis, parse_instant};
+use crate::domain::user::{BadField, User};
+use crate::domain::voucher::{FieldError, FieldErrors, NewVoucher, Voucher};
+use crate::i18n::Lang;
+use crate::service::sales::Listed;
+
+pub(super) const EVIL: &str = "<script>alert(1)</script>";
+
+fn at(text: &str) -> Millis {
+    parse_instant(&format!("2026-07-04T{text}"), &TimeZone::get("Asia/Shanghai").unwrap()).unwrap()
+}
+
+pub(super) fn chrome(lang: Lang, user: Option<bool>, path: &str) -> Chrome {
+    Chrome {
+        lang,
+        theme: Theme::Auto,
+        user: user.map(|admin| Visitor { name: EVIL.to_owned(), admin }),
+        path: path.to_owned(),
+        zone: TimeZone::get("Asia/Shanghai").unwrap(),
+        now: at("10:08:21"),
+        pay_window: Duration::from_mins(15),
+        sessions_away: false,
+    }
+}
+
+fn listed(id: i64, title: &str, price: (i64, i64), state: Option<SaleState>, stock: (i64, i64)) -> Listed {
+    let (begin, end) = match state {
+        Some(SaleState::Soon) => (at("12:00:00"), at("20:00:00")),
+        Some(SaleState::Ended) => (at("00:00:00") - Duration::from_hours(12), at("00:00:00")),
+        _ => (at("10:00:00"), at("00:00:00") + Duration::from_hours(24)),
+    };
+    let voucher = VoucherId(id);
+    let sale = Sale {
+        voucher,
+        stock_total: stock.1,
+        stock_left: stock.0,
+        epoch: 1,
+        epoch_claimed: 1,
+        paused: state == Some(SaleState::Paused),
+        begin,
+        end,
+        captcha: false,
+        version: 1,
+    };
+    let fields = NewVoucher {
+        shop: ShopId(1),
+        title: title.to_owned(),
+        sub_title: "周一至周日 14:00–17:30".to_owned(),
+        rules: "堂食可用，一桌一张，不找零。\n售出后 90 天内有效。".to_owned(),
+        pay_value: Fen(price.0),
+        actual_value: Fen(price.1),
+    };
+    let voucher = Voucher { id: voucher, fields, version: 1, sale: state.map(|_| sale) };
+    Listed { voucher, left: stock.0, measured_at: at("10:08:19"), state }
+}
+
+fn vouchers() -> Vec<Listed> {
+    vec![
+        listed(10, EVIL, (4900, 10000), Some(SaleState::Open), (36, 100)),
+        listed(16, "手冲咖啡任选券", (1200, 3600), Some(SaleState::Open), (128, 300)),
+        listed(12, "招牌炖汤券", (990, 3800), Some(SaleState::Open), (7, 200)),
+        listed(11, "工作日午市代金券", (2990, 6000), Some(SaleState::Soon), (500, 500)),
+        listed(13, "四人套餐代金券", (16800, 32000), Some(SaleState::Paused), (21, 50)),
+        listed(14, "早鸟早餐券", (500, 1800), Some(SaleState::SoldOut), (0, 100)),
+        listed(15, "夜宵小食券", (1500, 3000), Some(SaleState::Ended), (12, 80)),
+        listed(9, "甜品通用券", (2000, 2500), None, (0, 0)),
+    ]
+}
+
+fn order(status: Status, reason: Option<CloseReason>, refund: Option<Refund>) -> Order {
+    let paid = matches!(status, Status::Paid | Status::Refunding | Status::Refunded) || refund.is_some();
+    Order {
+        id: OrderId::new(at("10:05:28"), 77),
+        user: UserId(1),
+        voucher: VoucherId(16),
+        voucher_title: EVIL.to_owned(),
+        status,
+        version: i64::from(status != Status::Queued),
+        ahead: (status == Status::Queued).then_some(128),
+        pay_amount: Fen(1200),
+        epoch: 1,
+        created_at: at("10:05:29"),
+        pay_before: (!matches!(status, Status::Queued | Status::Failed)).then(|| at("10:20:29")),
+        paid_at: paid.then(|| at("10:07:52")),
+        closed_at: matches!(status, Status::Cancelled | Status::Failed).then(|| at("10:05:41")),
+        refunded_at: (status == Status::Refunded || refund == Some(Refund::Done)).then(|| at("10:08:00")),
+        close_reason: reason,
+        coupon_code: paid.then(|| "K7QM4XRP9TWD".to_owned()),
+        refund,
+    }
+}
+
+fn orders() -> Vec<(&'static str, Order)> {
+    use CloseReason::{Discarded, Duplicate, Lost, SoldOut, Timeout, User};
+    use Status::{Cancelled, Failed, Paid, Pending, Queued, Refunded, Refunding};
+    vec![
+        ("queued", order(Queued, None, None)),
+        ("pending", order(Pending, None, None)),
+        ("paid", order(Paid, None, None)),
+        ("cancelled", order(Cancelled, Some(User), None)),
+        ("timeout", order(Cancelled, Some(Timeout), None)),
+        ("late-due", order(Cancelled, Some(Timeout), Some(Refund::Due))),
+        ("late-done", order(Cancelled, Some(Timeout), Some(Refund::Done))),
+        ("refunding", order(Refunding, None, None)),
+        ("refunded", order(Refunded, None, None)),
+        ("lost", order(Failed, Some(Lost), None)),
+        ("failed-sold-out", order(Failed, Some(SoldOut), None)),
+        ("failed-duplicate", order(Failed, Some(Duplicate), None)),
+        ("failed-discarded", order(Failed, Some(Discarded), None)),
+    ]
+}
+
+fn books(listed: Listed, redis: i64, gate_known: bool) -> SaleBooks {
+    let left = listed.voucher.sale.unwrap().stock_left;
+    let figures = Figures { i: listed.voucher.sale.unwrap().stock_total, d: left, a: 64, r: redis, f: 2, u: 1 };
+    SaleBooks { listed, balanced: gate_known && figures.stores_agree(), figures, gate_known }
+}
+
+/// Each page's name and HTML, in one language.
+pub(super) fn all(lang: Lang) -> Vec<(String, String)> {
+    let mut pages = Vec::new();
+    let mut put = |name: &str, html: String| pages.push((name.to_owned(), html));
+    let vouchers = vouchers();
+    let known = orders();
+    let pending = &known[1].1;
+    let held = |v: VoucherId| (v == VoucherId(16)).then_some(Held { order: pending.id, row: Some(pending) });
+    let shop = ShopHead {
+        id: ShopId(1),
+        name: EVIL.to_owned(),
+        address: "示例区样板路 1 号".to_owned(),
+        score: Some(46),
+        avg_price: Some(58),
+        open_hours: "7:00–24:00".to_owned(),
+    };
+    let buyer = |path: &str| chrome(lang, Some(false), path);
+    let admin = |path: &str| chrome(lang, Some(true), path);
+    let visitor = |path: &str| chrome(lang, None, path);
+
+    let sales: Vec<_> = vouchers.iter().map(|l| (l.clone(), EVIL.to_owned())).collect();
+    put("front", FrontPage::new(visitor("/?x=1&lang=en"), &sales, |_| None).render().unwrap());
+    put("front-empty", FrontPage::new(Chrome { sessions_away: true, ..visitor("/") }, &[], |_| None).render().unwrap());
+    put("shop", ShopPage::new(buyer("/shop/1"), &shop, &vouchers, held, None).render().unwrap());
+    let codes = ["SOLD_OUT", "NOT_BEGUN", "ENDED", "PAUSED", "BUSY", "UNCERTAIN", "TOO_MANY_REQUESTS"];
+    for (code, voucher) in codes.into_iter().zip([14, 11, 15, 13, 10, 10, 10]) {
+        let alert = Alert { voucher: VoucherId(voucher), code, begin: Some(at("12:00:00")), seconds: 3 };
+        let page = ShopPage::new(buyer("/shop/1"), &shop, &vouchers, held, Some(&alert));
+        put(&format!("shop-{code}"), page.with_status(StatusCode::SERVICE_UNAVAILABLE).render().unwrap());
+    }
+
+    put("login", LoginPage::new(visitor("/login?next=/shop/1"), "/shop/1").render().unwrap());
+    let refused = LoginPage::new(visitor("/login"), "").refused(StatusCode::OK, "BAD_CREDENTIALS", "\"><b>", 0);
+    put("login-refused", refused.render().unwrap());
+    let mut errors = FieldErrors::new();
+    errors.insert("phone", FieldError::Person(BadField::Phone));
+    let register = RegisterPage::new(visitor("/register"), "/shop/1");
+    put("register", register.render().unwrap());
+    let register = RegisterPage::new(visitor("/register"), "").invalid("1380000000", EVIL, &errors);
+    put("register-invalid", register.render().unwrap());
+    let taken = RegisterPage::new(visitor("/register"), "").refused(StatusCode::CONFLICT, "PHONE_TAKEN", "13800000001", "x", 0);
+    put("register-taken", taken.render().unwrap());
+    let user = User { id: UserId(1), nick_name: EVIL.to_owned(), admin: true, disabled: false, credits: 1234 };
+    put("account", AccountPage::new(admin("/account"), &user, true).render().unwrap());
+    let wrong = AccountPage::new(admin("/account"), &user, false).refused(StatusCode::OK, "BAD_CREDENTIALS", 0);
+    put("account-refused", wrong.render().unwrap());
+
+    for (name, order) in &known {
+        let path = format!("/orders/{}?ticket=abc", order.id);
+        let view = OrderView {
+            order,
+            voucher: Some(&vouchers[1].voucher),
+            shop: Some("演示小馆"),
+            eta_seconds: (*name == "queued").then_some(3),
+            can_pay: true,
+            can_cancel: true,
+        };
+        put(&format!("order-{name}"), OrderPage::new(buyer(&path), view).render().unwrap());
+    }
+    let bare = Order { ahead: None, coupon_code: None, ..known[2].1.clone() };
+    let view = OrderView { order: &bare, voucher: None, shop: None, eta_seconds: None, can_pay: false, can_cancel: false };
+    let page = OrderPage::new(visitor("/orders/1"), view).refused(StatusCode::CONFLICT, "WRONG_STATE", 0);
+    put("order-bare", page.render().unwrap());
+    let list: Vec<_> = known.iter().map(|(_, o)| o.clone()).collect();
+    put("orders", OrdersPage::new(buyer("/orders"), &list, Some("opaque")).render().unwrap());
+    put("orders-empty", OrdersPage::new(buyer("/orders"), &[], None).render().unwrap());
+
+    let rows =
+        [books(vouchers[0].clone(), 33, true), books(vouchers[1].clone(), 129, true), books(vouchers[3].clone(), 0, false)];
+    put("admin", ControlRoomPage::new(admin("/admin"), &rows).render().unwrap());
+    put("admin-voucher", VoucherPage::new(admin("/admin/vouchers/10"), &vouchers[0], Some(&rows[0]), true).render().unwrap());
+    let shops = [(ShopId(1), "演示小馆".to_owned()), (ShopId(2), EVIL.to_owned())];
+    let empty = FormText { form_id: "b1946ac9".to_owned(), ..FormText::default() };
+    let path = "/admin/vouchers/new";
+    put("voucher-new", VoucherFormPage::new(admin(path), &shops, &empty, &FieldErrors::new()).render().unwrap());
+    let typed = FormText {
+        shop_id: "2".to_owned(),
+        title: EVIL.to_owned(),
+        rules: format!("</textarea>{EVIL}"),
+        pay_value: "88".to_owned(),
+        actual_value: "80".to_owned(),
+        stock: "-1".to_owned(),
+        begin_time: "2026-07-05T20:00".to_owned(),
+        end_time: "2026-07-05T18:00".to_owned(),
+        time_zone: "Europe/Berlin".to_owned(),
+        ..empty
+    };
+    errors = FieldErrors::from([
+        ("endTime", FieldError::EndBeforeBegin),
+        ("stock", FieldError::OutOfRange { min: 0, max: 1_000_000 }),
+    ]);
+    put("voucher-invalid", VoucherFormPage::new(admin(path), &shops, &typed, &errors).render().unwrap());
+
+    let faults = [
+        (400, "MALFORMED"),
+        (401, "LOGIN_REQUIRED"),
+        (403, "FORBIDDEN"),
+        (404, "NOT_FOUND"),
+        (405, "METHOD_NOT_ALLOWED"),
+        (413, "TOO_LARGE"),
+        (429, "TOO_MANY_REQUESTS"),
+        (500, "INTERNAL"),
+        (503, "BUSY"),
+    ];
+    for (status, code) in faults {
+        let status = StatusCode::from_u16(status).unwrap();
+        let page = ErrorPage::new(buyer("/shop/1"), status, code, "7f3c9a21e04b", 3);
+        put(&format!("error-{code}"), page.render().unwrap());
+    }
+    pages
+}

@@ -1,0 +1,277 @@
+//! Reads every page in both languages: hooks, labels, escaping; and keeps the catalogue whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use scraper::{ElementRef, Html, Selector};
+
+use super::samples::{EVIL, all, chrome};
+use crate::i18n::Lang;
+
+fn find<'a>(html: &'a Html, selector: &str) -> Vec<ElementRef<'a>> {
+    html.select(&Selector::parse(selector).unwrap()).collect()
+}
+
+fn pages() -> impl Iterator<Item = (String, Lang, Html)> {
+    [Lang::ZhCn, Lang::En].into_iter().flat_map(|lang| {
+        all(lang).into_iter().map(move |(name, html)| (format!("{name} {}", lang.tag()), lang, Html::parse_document(&html)))
+    })
+}
+
+#[test]
+fn no_page_runs_what_a_person_typed_and_none_has_inline_script_or_style() {
+    for (name, _, html) in pages() {
+        let scripts = find(&html, "script");
+        assert_eq!(scripts.len(), 2, "{name}");
+        assert!(scripts[0].attr("src").is_some_and(|s| s.starts_with("/static/")), "{name}");
+        assert_eq!(scripts[1].attr("type"), Some("application/json"), "{name}");
+        let words: String = scripts[1].text().collect();
+        assert!(!words.contains('<'), "{name}");
+        serde_json::from_str::<serde_json::Value>(&words).unwrap();
+        for element in find(&html, "*") {
+            for (attribute, value) in element.value().attrs() {
+                assert!(attribute != "style" && !attribute.starts_with("on"), "{name}: {attribute}={value}");
+                assert!(!value.starts_with("javascript:"), "{name}");
+            }
+        }
+        assert!(find(&html, "style, iframe, object, base, h3 b, .evil").is_empty(), "{name}");
+    }
+    let shop = all(Lang::En).into_iter().find(|(name, _)| name == "shop").unwrap().1;
+    let html = Html::parse_document(&shop);
+    assert_eq!(find(&html, "#v10")[0].text().collect::<String>(), EVIL);
+    assert_eq!(find(&html, "h1")[0].text().collect::<String>(), EVIL);
+}
+
+#[test]
+fn every_page_has_one_heading_a_title_and_only_references_that_lead_somewhere() {
+    for (name, lang, html) in pages() {
+        assert_eq!(find(&html, "html")[0].attr("lang"), Some(lang.tag()), "{name}");
+        assert_eq!(find(&html, "h1").len(), 1, "{name}");
+        assert!(find(&html, "title")[0].text().collect::<String>().ends_with(" · seckill"), "{name}");
+        let mut ids = BTreeSet::new();
+        for element in find(&html, "[id]") {
+            assert!(ids.insert(element.attr("id").unwrap().to_owned()), "{name}: {:?}", element.attr("id"));
+        }
+        for attribute in ["for", "aria-describedby", "aria-labelledby"] {
+            for element in find(&html, &format!("[{attribute}]")) {
+                for id in element.attr(attribute).unwrap().split_whitespace() {
+                    assert!(ids.contains(id), "{name}: {attribute}={id}");
+                }
+            }
+        }
+        for input in find(&html, "input:not([type=hidden]), select, textarea") {
+            let id = input.attr("id").unwrap_or_default();
+            assert!(!find(&html, &format!("label[for={id}]")).is_empty(), "{name}: {id} has no label");
+        }
+        assert!(find(&html, "a[href='']").is_empty(), "{name}");
+        let text: String = html.root_element().text().collect();
+        assert!(!text.contains("{$") && !text.contains("{ $") && !text.contains('\u{2068}'), "{name}");
+    }
+}
+
+#[test]
+fn the_hooks_of_scripts_and_checks_are_there() {
+    let pages: BTreeMap<_, _> = all(Lang::ZhCn).into_iter().map(|(n, html)| (n, Html::parse_document(&html))).collect();
+    let shop = &pages["shop"];
+    for (id, state) in [(10, "open"), (11, "soon"), (13, "paused"), (14, "soldOut"), (15, "ended")] {
+        let card = find(shop, &format!("[data-voucher='{id}'][data-state={state}]"));
+        assert_eq!(card.len(), 1, "{id}");
+        let button = find(shop, &format!("[data-voucher='{id}'] form[action='/vouchers/{id}/buy'] button[data-action=buy]"));
+        assert_eq!(button[0].attr("disabled").is_none(), state == "open", "{id}");
+        assert_eq!(find(shop, &format!("[data-voucher='{id}'] [data-stock]")).len(), 1);
+    }
+    assert_eq!(find(shop, "[data-voucher='10'] [data-stock]")[0].text().collect::<String>(), "36");
+    assert_eq!(find(shop, "[data-voucher='10'] [data-countdown]")[0].text().collect::<String>(), "13:51:39");
+    assert_eq!(find(shop, "[data-voucher='16'][data-held] a.go").len(), 1);
+    assert!(find(shop, "[data-voucher='9'] button, [data-voucher='9'][data-state]").is_empty());
+    assert_eq!(find(shop, "button[data-action=logout]").len(), 1);
+    let refused = find(&pages["shop-SOLD_OUT"], "[data-voucher='14'] [role=alert]")[0].text().collect::<String>();
+    assert_eq!(refused, "这次没抢到：库存不足。");
+    for (name, status, event) in [
+        ("order-queued", "QUEUED", "order.queued"),
+        ("order-pending", "PENDING", "order.created"),
+        ("order-paid", "PAID", "order.paid"),
+        ("order-timeout", "CANCELLED", "order.cancelled"),
+        ("order-lost", "FAILED", "order.failed"),
+    ] {
+        assert_eq!(find(&pages[name], &format!("[data-order][data-status={status}]")).len(), 1, "{name}");
+        assert_eq!(find(&pages[name], &format!("[role=status][data-event='{event}']")).len(), 1, "{name}");
+    }
+    assert_eq!(find(&pages["order-queued"], "noscript").len(), 1);
+    assert!(find(&pages["order-pending"], "noscript").is_empty());
+    assert_eq!(find(&pages["order-pending"], "button[data-action=pay], button[data-action=cancel]").len(), 2);
+    assert_eq!(find(&pages["order-paid"], "[data-coupon]")[0].text().collect::<String>(), "K7QM 4XRP 9TWD");
+    assert_eq!(find(&pages["orders"], "li[data-order][data-status]").len(), 13);
+    let form = &pages["voucher-invalid"];
+    assert_eq!(find(form, "#endTime[aria-invalid=true], #endTime-error, #stock[aria-invalid=true], #stock-error").len(), 4);
+    assert_eq!(find(form, "input[name=formId]")[0].attr("value"), Some("b1946ac9"));
+    assert_eq!(find(form, "input[name=timeZone]")[0].attr("value"), Some("Europe/Berlin"));
+    assert_eq!(find(form, "#rules")[0].text().collect::<String>(), format!("</textarea>{EVIL}"));
+    assert_eq!(find(form, "option[selected]")[0].attr("value"), Some("2"));
+    assert_eq!(find(&pages["admin"], "[data-balanced=true], [data-balanced=false]").len(), 3);
+    assert!(find(&pages["register-invalid"], "input[type=password][value]").is_empty());
+}
+
+#[test]
+fn the_switches_keep_the_path() {
+    let c = chrome(Lang::ZhCn, None, "/orders?cursor=x&lang=en&theme=dark");
+    assert_eq!(c.lang_link(), "/orders?cursor=x&lang=en");
+    assert_eq!(c.theme_link("light"), "/orders?cursor=x&theme=light");
+    assert_eq!(chrome(Lang::En, None, "/").lang_link(), "/?lang=zh-CN");
+    assert_eq!(chrome(Lang::En, None, "/shop/1").login_link(), "/login?next=/shop/1");
+    assert!(chrome(Lang::En, None, "/orders/5").is_at("/orders") && !chrome(Lang::En, None, "/ordersx").is_at("/orders"));
+}
+
+#[test]
+fn the_words_of_the_table_are_said_to_the_letter() {
+    let text = |name: &str, lang| {
+        let html = all(lang).into_iter().find(|(n, _)| n == name).unwrap().1;
+        Html::parse_document(&html).root_element().text().collect::<String>()
+    };
+    for (page, sentence) in [
+        ("shop", "每人限 1 份；抢到后 15 分钟内付款。"),
+        ("shop", "你已抢到 1 份，订单待付款；不能重复下单。"),
+        ("shop", "12:00 开抢"),
+        ("front", "登录后就能抢，会回到这一页。"),
+        ("order-pending", "这一份是你的了。10:20:29 前没付款，订单自动取消，名额放回给别人。"),
+        ("order-timeout", "10:20:29 前没有付款，名额已放回。没有扣款。"),
+        ("order-late-due", "付款到得太晚，¥12.00 正在原路退回。"),
+        ("order-queued", "名额已经给你留着，订单还在写入，现在还不算买到。"),
+        ("shop-BUSY", "活动太火爆，请稍后再试。没有下单，也没有扣款；3 秒后再点。"),
+        ("shop-NOT_BEGUN", "还没开始，12:00 开抢。早点了没关系，到时再点。"),
+        ("error-INTERNAL", "我们出了错，已记下。编号 7f3c9a21e04b；请稍后再试。"),
+        ("voucher-invalid", "有 2 处要改，填过的都留着。"),
+    ] {
+        assert!(text(page, Lang::ZhCn).contains(sentence), "{page}: {sentence}");
+    }
+    for (page, sentence) in [
+        ("shop", "51% off"),
+        ("shop", "You have one; it is waiting for payment. One each."),
+        ("order-cancelled", "You cancelled it and the unit is back. You may buy again while the sale is on."),
+        ("voucher-invalid", "2 things to mend; what you typed is kept."),
+        ("register-invalid", "1 thing to mend; what you typed is kept."),
+    ] {
+        assert!(text(page, Lang::En).contains(sentence), "{page}: {sentence}");
+    }
+}
+
+fn read_all(folder: &str, ending: &str) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut texts = Vec::new();
+    for entry in std::fs::read_dir(&root).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            texts.extend(read_all(path.strip_prefix(env!("CARGO_MANIFEST_DIR")).unwrap().to_str().unwrap(), ending));
+        } else if path.to_str().unwrap().ends_with(ending) {
+            texts.push((path.display().to_string(), std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    texts
+}
+
+/// Key → names of its arguments, of one language.
+fn catalogue(lang: Lang) -> BTreeMap<String, BTreeSet<String>> {
+    let mut keys = BTreeMap::new();
+    for (file, text) in read_all(&format!("templates/words/{}", lang.tag()), ".ftl") {
+        let mut key = String::new();
+        for line in text.lines().filter(|l| !l.starts_with('#')) {
+            if let Some((name, _)) = line.split_once(" =").filter(|(n, _)| !n.is_empty() && !n.starts_with([' ', '}'])) {
+                key = name.to_owned();
+                assert!(keys.insert(key.clone(), BTreeSet::new()).is_none(), "{file}: {key} stands twice");
+            }
+            for piece in line.split("{ $").skip(1) {
+                let name = piece.split([' ', '}']).next().unwrap();
+                if name != "plural" {
+                    keys.get_mut(&key).unwrap().insert(name.to_owned());
+                }
+            }
+        }
+    }
+    keys
+}
+
+#[test]
+fn both_languages_have_the_same_keys_with_the_same_arguments() {
+    assert_eq!(catalogue(Lang::ZhCn), catalogue(Lang::En));
+    assert!(catalogue(Lang::En).len() > 200);
+}
+
+#[test]
+fn every_key_that_is_used_exists_and_every_key_that_exists_is_used() {
+    let keys = catalogue(Lang::En);
+    let mut code = read_all("src/web/page", ".rs");
+    code.retain(|(file, _)| !file.ends_with("tests.rs") && !file.ends_with("samples.rs"));
+    code.extend(read_all("src", "i18n.rs"));
+    code.extend(read_all("templates", ".html"));
+    code.extend(read_all("static", ".js"));
+    for (file, text) in &code {
+        for call in [".t(\"", " t(\"", "(t(\"", ".f(\"", "timer(c, \""] {
+            for key in text.split(call).skip(1).map(|rest| rest.split('"').next().unwrap()) {
+                assert!(keys.contains_key(key), "{file}: {key} is no key");
+            }
+        }
+    }
+    // Put together from a prefix and a code, a state or a kind.
+    let built = ["msg-", "next-", "error-title-", "theme-", "push-order-", "chip-", "why-", "announce-"];
+    for key in keys.keys() {
+        let said = code.iter().any(|(_, text)| text.contains(&format!("\"{key}\"")));
+        assert!(said || built.iter().any(|p| key.starts_with(p)), "nobody says {key}");
+    }
+}
+
+#[test]
+fn no_sentence_stands_outside_the_catalogue() {
+    let is_chinese = |c: char| ('\u{2e80}'..='\u{9fff}').contains(&c) || ('\u{ff00}'..='\u{ffef}').contains(&c);
+    let mut files = read_all("templates", ".html");
+    files.extend(read_all("static", ".js"));
+    for (file, text) in &files {
+        assert!(!text.contains(is_chinese), "{file}");
+    }
+    for (file, text) in read_all("templates", ".html") {
+        let mut bare = text;
+        for (open, close) in [("{#", "#}"), ("{%", "%}"), ("{{", "}}"), ("<", ">")] {
+            bare = without(&bare, open, close);
+        }
+        for word in bare.split_whitespace() {
+            let letters = word.chars().filter(char::is_ascii_alphabetic).count();
+            assert!(letters < 2 || matches!(word, "seckill" | "narrow" | "slim" | "crispEdges"), "{file}: {word}");
+        }
+    }
+    for (file, text) in read_all("templates", ".html") {
+        for attribute in ["aria-label=\"", "placeholder=\"", "title=\"", "alt=\""] {
+            for value in text.split(attribute).skip(1) {
+                assert!(value.starts_with("{{"), "{file}: {attribute}{}", value.split('"').next().unwrap());
+            }
+        }
+    }
+}
+
+/// `text` without what stands from each `open` to the next `close`.
+fn without(text: &str, open: &str, close: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some(from) = rest.find(open) {
+        kept.push_str(&rest[..from]);
+        kept.push(' ');
+        rest = rest[from..].find(close).map_or("", |to| &rest[from + to + close.len()..]);
+    }
+    kept + rest
+}
+
+#[test]
+fn a_script_says_only_what_the_page_hands_it() {
+    let html = all(Lang::En).remove(0).1;
+    let html = Html::parse_document(&html);
+    let block: String = find(&html, "#words")[0].text().collect();
+    let block: serde_json::Value = serde_json::from_str(&block).unwrap();
+    for (file, text) in read_all("static", ".js") {
+        for call in text.split(" t(\"").chain(text.split("(t(\"")).skip(1) {
+            let key = call.split('"').next().unwrap();
+            let plain = key.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-') && call.contains('"');
+            assert!(!plain || key.is_empty() || block["words"][key].is_string(), "{file}: {key}");
+        }
+    }
+    for state in ["soon", "open", "paused", "sold-out", "ended"] {
+        assert!(block["words"][format!("chip-{state}")].is_string() && block["words"][format!("why-{state}")].is_string());
+    }
+}
