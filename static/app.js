@@ -11,7 +11,7 @@ startPurchase();
 startForm();
 startSocket();
 startCountdowns((time) => {
-  const card = time.closest("[data-voucher][data-state]");
+  const card = time.closest("article.ticket[data-voucher][data-state]");
   if (card && !card.dataset.held) due(card);
   // A pay window is over: the server closes the order within moments; each page looks at a time of its own.
   else if (time.closest("div[data-order]")) setTimeout(() => refresh("div[data-order]"), 1000 + 4000 * Math.random());

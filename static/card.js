@@ -5,8 +5,8 @@ import { t } from "./words.js";
 
 const kebab = (state) => state.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
 
-export const cards = () => [...document.querySelectorAll("[data-voucher][data-state]")];
-export const cardOf = (id) => document.querySelector(`[data-voucher="${CSS.escape(String(id))}"][data-state]`);
+export const cards = () => [...document.querySelectorAll("article.ticket[data-voucher][data-state]")];
+export const cardOf = (id) => document.querySelector(`article.ticket[data-voucher="${CSS.escape(String(id))}"][data-state]`);
 
 function count(card, label, content) {
   const place = card.querySelector(".count");

@@ -29,7 +29,7 @@ function tick(time, due) {
   const before = lastSeen.get(time);
   time.textContent = left(seconds);
   lastSeen.set(time, seconds);
-  const card = time.closest("[data-voucher][data-state]");
+  const card = time.closest("article.ticket[data-voucher][data-state]");
   const kind = card?.dataset.held ? undefined : { soon: "start", open: "end" }[card?.dataset.state];
   for (const [mark, name] of MARKS) {
     if (kind && before > mark && seconds <= mark) announce(card, `announce-${kind}-${name}`);

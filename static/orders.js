@@ -60,7 +60,7 @@ function isNews(order) {
 function redraw(order) {
   if (subject()?.dataset.order === order.id) refresh("div[data-order]");
   else if (shown(order.id)) refresh("ol.list");
-  if (cardOf(order.voucherId)) refresh(`[data-voucher="${CSS.escape(String(order.voucherId))}"][data-state]`);
+  if (cardOf(order.voucherId)) refresh(`article.ticket[data-voucher="${CSS.escape(String(order.voucherId))}"]`);
 }
 
 /** An order as it now is. A version that was shown already says nothing. */

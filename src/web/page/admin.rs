@@ -143,7 +143,7 @@ impl VoucherPage {
             created,
             window: v.sale.map(|s| window(&c, s.begin, s.end)).unwrap_or_default(),
             shop_link: format!("/shop/{}", v.fields.shop),
-            card: Card::new(&c, listed, None, None),
+            card: Card { preview: true, ..Card::new(&c, listed, None, None) },
             books: books_of.map(|b| books(&c, b)),
             c,
         }

@@ -75,6 +75,8 @@ pub(super) struct Stock {
 /// A voucher card, worded.
 pub(super) struct Card {
     pub(super) id: VoucherId,
+    /// Only shown: its button does nothing and no script touches it.
+    pub(super) preview: bool,
     pub(super) state: Option<SaleState>,
     pub(super) held: Option<OrderId>,
     pub(super) begin: String,
@@ -107,6 +109,7 @@ impl Card {
         };
         Self {
             id: v.id,
+            preview: false,
             state: at_sale.map(|(_, state)| state),
             held: held.filter(|_| at_sale.is_some()).map(|h| h.order),
             begin: v.sale.map(|s| s.begin.rfc3339()).unwrap_or_default(),

@@ -157,6 +157,10 @@ impl OrderPage {
             || matches!(self.order.close_reason, Some(CloseReason::Lost | CloseReason::Discarded))
     }
 
+    fn refund_due(&self) -> bool {
+        self.order.refund == Some(Refund::Due)
+    }
+
     fn is_duplicate(&self) -> bool {
         self.order.close_reason == Some(CloseReason::Duplicate)
     }

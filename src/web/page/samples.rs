@@ -129,16 +129,42 @@ fn orders() -> Vec<(&'static str, Order)> {
 
 fn books(listed: Listed, redis: i64, gate_known: bool) -> SaleBooks {
     let left = listed.voucher.sale.unwrap().stock_left;
-    let figures = Figures { i: listed.voucher.sale.unwrap().stock_total, d: left, a: 64, r: redis, f: 2, u: 1 };
+    let total = listed.voucher.sale.unwrap().stock_total;
+    let figures = Figures { i: total, d: left, a: total - left, r: redis, f: 2, u: 1 };
     SaleBooks { listed, balanced: gate_known && figures.stores_agree(), figures, gate_known }
 }
 
+type Pages = Vec<(String, String)>;
+
+fn buyer(lang: Lang, path: &str) -> Chrome {
+    chrome(lang, Some(false), path)
+}
+
+fn admin(lang: Lang, path: &str) -> Chrome {
+    chrome(lang, Some(true), path)
+}
+
+fn visitor(lang: Lang, path: &str) -> Chrome {
+    chrome(lang, None, path)
+}
+
+fn put(pages: &mut Pages, name: &str, page: &impl Template) {
+    pages.push((name.to_owned(), page.render().unwrap()));
+}
+
 /// Each page's name and HTML, in one language.
-pub(super) fn all(lang: Lang) -> Vec<(String, String)> {
-    let mut pages = Vec::new();
-    let mut put = |name: &str, html: String| pages.push((name.to_owned(), html));
-    let vouchers = vouchers();
-    let known = orders();
+pub(super) fn all(lang: Lang) -> Pages {
+    let mut pages = Pages::new();
+    shop_pages(lang, &mut pages);
+    user_pages(lang, &mut pages);
+    order_pages(lang, &mut pages);
+    admin_pages(lang, &mut pages);
+    error_pages(lang, &mut pages);
+    pages
+}
+
+fn shop_pages(lang: Lang, pages: &mut Pages) {
+    let (vouchers, known) = (vouchers(), orders());
     let pending = &known[1].1;
     let held = |v: VoucherId| (v == VoucherId(16)).then_some(Held { order: pending.id, row: Some(pending) });
     let shop = ShopHead {
@@ -149,37 +175,38 @@ pub(super) fn all(lang: Lang) -> Vec<(String, String)> {
         avg_price: Some(58),
         open_hours: "7:00–24:00".to_owned(),
     };
-    let buyer = |path: &str| chrome(lang, Some(false), path);
-    let admin = |path: &str| chrome(lang, Some(true), path);
-    let visitor = |path: &str| chrome(lang, None, path);
-
     let sales: Vec<_> = vouchers.iter().map(|l| (l.clone(), EVIL.to_owned())).collect();
-    put("front", FrontPage::new(visitor("/?x=1&lang=en"), &sales, |_| None).render().unwrap());
-    put("front-empty", FrontPage::new(Chrome { sessions_away: true, ..visitor("/") }, &[], |_| None).render().unwrap());
-    put("shop", ShopPage::new(buyer("/shop/1"), &shop, &vouchers, held, None).render().unwrap());
+    put(pages, "front", &FrontPage::new(visitor(lang, "/?x=1&lang=en"), &sales, |_| None));
+    put(pages, "front-empty", &FrontPage::new(Chrome { sessions_away: true, ..visitor(lang, "/") }, &[], |_| None));
+    put(pages, "shop", &ShopPage::new(buyer(lang, "/shop/1"), &shop, &vouchers, held, None));
     let codes = ["SOLD_OUT", "NOT_BEGUN", "ENDED", "PAUSED", "BUSY", "UNCERTAIN", "TOO_MANY_REQUESTS"];
     for (code, voucher) in codes.into_iter().zip([14, 11, 15, 13, 10, 10, 10]) {
         let alert = Alert { voucher: VoucherId(voucher), code, begin: Some(at("12:00:00")), seconds: 3 };
-        let page = ShopPage::new(buyer("/shop/1"), &shop, &vouchers, held, Some(&alert));
-        put(&format!("shop-{code}"), page.with_status(StatusCode::SERVICE_UNAVAILABLE).render().unwrap());
+        let page = ShopPage::new(buyer(lang, "/shop/1"), &shop, &vouchers, held, Some(&alert));
+        put(pages, &format!("shop-{code}"), &page.with_status(StatusCode::SERVICE_UNAVAILABLE));
     }
+}
 
-    put("login", LoginPage::new(visitor("/login?next=/shop/1"), "/shop/1").render().unwrap());
-    let refused = LoginPage::new(visitor("/login"), "").refused(StatusCode::OK, "BAD_CREDENTIALS", "\"><b>", 0);
-    put("login-refused", refused.render().unwrap());
-    let mut errors = FieldErrors::new();
-    errors.insert("phone", FieldError::Person(BadField::Phone));
-    let register = RegisterPage::new(visitor("/register"), "/shop/1");
-    put("register", register.render().unwrap());
-    let register = RegisterPage::new(visitor("/register"), "").invalid("1380000000", EVIL, &errors);
-    put("register-invalid", register.render().unwrap());
-    let taken = RegisterPage::new(visitor("/register"), "").refused(StatusCode::CONFLICT, "PHONE_TAKEN", "13800000001", "x", 0);
-    put("register-taken", taken.render().unwrap());
+fn user_pages(lang: Lang, pages: &mut Pages) {
+    put(pages, "login", &LoginPage::new(visitor(lang, "/login?next=/shop/1"), "/shop/1"));
+    let refused = LoginPage::new(visitor(lang, "/login"), "").refused(StatusCode::OK, "BAD_CREDENTIALS", "\"><b>", 0);
+    put(pages, "login-refused", &refused);
+    let errors = FieldErrors::from([("phone", FieldError::Person(BadField::Phone))]);
+    let register = || RegisterPage::new(visitor(lang, "/register"), "/shop/1");
+    put(pages, "register", &register());
+    put(pages, "register-invalid", &register().invalid("1380000000", EVIL, &errors));
+    let taken = register().refused(StatusCode::CONFLICT, "PHONE_TAKEN", "13800000001", "x", 0);
+    put(pages, "register-taken", &taken);
     let user = User { id: UserId(1), nick_name: EVIL.to_owned(), admin: true, disabled: false, credits: 1234 };
-    put("account", AccountPage::new(admin("/account"), &user, true).render().unwrap());
-    let wrong = AccountPage::new(admin("/account"), &user, false).refused(StatusCode::OK, "BAD_CREDENTIALS", 0);
-    put("account-refused", wrong.render().unwrap());
+    let account = |done| AccountPage::new(admin(lang, "/account"), &user, done);
+    put(pages, "account", &account(true));
+    put(pages, "account-refused", &account(false).refused(StatusCode::OK, "BAD_CREDENTIALS", 0));
+    let errors = FieldErrors::from([("newPassword", FieldError::Person(BadField::PasswordCommon))]);
+    put(pages, "account-invalid", &account(false).invalid(&errors));
+}
 
+fn order_pages(lang: Lang, pages: &mut Pages) {
+    let (vouchers, known) = (vouchers(), orders());
     for (name, order) in &known {
         let path = format!("/orders/{}?ticket=abc", order.id);
         let view = OrderView {
@@ -190,24 +217,30 @@ pub(super) fn all(lang: Lang) -> Vec<(String, String)> {
             can_pay: true,
             can_cancel: true,
         };
-        put(&format!("order-{name}"), OrderPage::new(buyer(&path), view).render().unwrap());
+        put(pages, &format!("order-{name}"), &OrderPage::new(buyer(lang, &path), view));
     }
     let bare = Order { ahead: None, coupon_code: None, ..known[2].1.clone() };
     let view = OrderView { order: &bare, voucher: None, shop: None, eta_seconds: None, can_pay: false, can_cancel: false };
-    let page = OrderPage::new(visitor("/orders/1"), view).refused(StatusCode::CONFLICT, "WRONG_STATE", 0);
-    put("order-bare", page.render().unwrap());
+    let page = OrderPage::new(visitor(lang, "/orders/1"), view).refused(StatusCode::CONFLICT, "WRONG_STATE", 0);
+    put(pages, "order-bare", &page);
     let list: Vec<_> = known.iter().map(|(_, o)| o.clone()).collect();
-    put("orders", OrdersPage::new(buyer("/orders"), &list, Some("opaque")).render().unwrap());
-    put("orders-empty", OrdersPage::new(buyer("/orders"), &[], None).render().unwrap());
+    put(pages, "orders", &OrdersPage::new(buyer(lang, "/orders"), &list, Some("opaque")));
+    put(pages, "orders-empty", &OrdersPage::new(buyer(lang, "/orders"), &[], None));
+}
 
+fn admin_pages(lang: Lang, pages: &mut Pages) {
+    let vouchers = vouchers();
     let rows =
         [books(vouchers[0].clone(), 33, true), books(vouchers[1].clone(), 129, true), books(vouchers[3].clone(), 0, false)];
-    put("admin", ControlRoomPage::new(admin("/admin"), &rows).render().unwrap());
-    put("admin-voucher", VoucherPage::new(admin("/admin/vouchers/10"), &vouchers[0], Some(&rows[0]), true).render().unwrap());
+    put(pages, "admin", &ControlRoomPage::new(admin(lang, "/admin"), &rows));
+    let voucher = |of: usize, rows| VoucherPage::new(admin(lang, "/admin/vouchers/10"), &vouchers[of], rows, true);
+    put(pages, "admin-voucher", &voucher(0, Some(&rows[0])));
+    put(pages, "admin-voucher-plain", &voucher(7, None));
     let shops = [(ShopId(1), "演示小馆".to_owned()), (ShopId(2), EVIL.to_owned())];
     let empty = FormText { form_id: "b1946ac9".to_owned(), ..FormText::default() };
-    let path = "/admin/vouchers/new";
-    put("voucher-new", VoucherFormPage::new(admin(path), &shops, &empty, &FieldErrors::new()).render().unwrap());
+    let form = |text: &FormText, errors| VoucherFormPage::new(admin(lang, "/admin/vouchers/new"), &shops, text, errors);
+    let none = FieldErrors::new();
+    put(pages, "voucher-new", &form(&empty, &none));
     let typed = FormText {
         shop_id: "2".to_owned(),
         title: EVIL.to_owned(),
@@ -220,12 +253,14 @@ pub(super) fn all(lang: Lang) -> Vec<(String, String)> {
         time_zone: "Europe/Berlin".to_owned(),
         ..empty
     };
-    errors = FieldErrors::from([
+    let errors = FieldErrors::from([
         ("endTime", FieldError::EndBeforeBegin),
         ("stock", FieldError::OutOfRange { min: 0, max: 1_000_000 }),
     ]);
-    put("voucher-invalid", VoucherFormPage::new(admin(path), &shops, &typed, &errors).render().unwrap());
+    put(pages, "voucher-invalid", &form(&typed, &errors));
+}
 
+fn error_pages(lang: Lang, pages: &mut Pages) {
     let faults = [
         (400, "MALFORMED"),
         (401, "LOGIN_REQUIRED"),
@@ -239,8 +274,6 @@ pub(super) fn all(lang: Lang) -> Vec<(String, String)> {
     ];
     for (status, code) in faults {
         let status = StatusCode::from_u16(status).unwrap();
-        let page = ErrorPage::new(buyer("/shop/1"), status, code, "7f3c9a21e04b", 3);
-        put(&format!("error-{code}"), page.render().unwrap());
+        put(pages, &format!("error-{code}"), &ErrorPage::new(buyer(lang, "/shop/1"), status, code, "7f3c9a21e04b", 3));
     }
-    pages
 }
