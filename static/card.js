@@ -1,7 +1,8 @@
 // A voucher card changes its state by itself, so that a thousand waiting pages need not ask the server at once.
 
 import { millis, now, timeOfDay } from "./clock.js";
-import { t } from "./words.js";
+import { fill } from "./countdown.js";
+import { page, t } from "./words.js";
 
 const kebab = (state) => state.replace(/[A-Z]/g, (c) => `-${c.toLowerCase()}`);
 
@@ -25,6 +26,7 @@ function countdown(until) {
   const time = document.createElement("time");
   time.dateTime = until;
   time.dataset.countdown = "";
+  fill(time);
   return time;
 }
 
@@ -33,7 +35,8 @@ export function paint(card) {
   const { state, begin, end, held, busy } = card.dataset;
   if (held) return;
   card.querySelector(".chip").textContent = t(`chip-${kebab(state)}`);
-  card.querySelector(".why").textContent = t(`why-${kebab(state)}`);
+  const mayClick = state !== "open" || page.user;
+  card.querySelector(".why").textContent = t(mayClick ? `why-${kebab(state)}` : "why-visitor");
   let label = t(`chip-${kebab(state)}`);
   if (state === "soon") {
     count(card, t("label-starts"), countdown(begin));
@@ -74,7 +77,7 @@ function paintStock(card) {
 export function setState(card, state) {
   if (!["soon", "open", "paused", "soldOut", "ended"].includes(state) || card.dataset.state === state) return;
   card.dataset.state = state;
-  if (state === "open") say(card, "");
+  say(card, ""); // what was said belonged to the state before
   paint(card);
 }
 

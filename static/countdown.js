@@ -16,6 +16,13 @@ function left(seconds) {
   return hours > 0 ? `${two(hours)}:${rest}` : rest;
 }
 
+/** Shows what is left, at once. */
+export function fill(time) {
+  const seconds = Math.max(0, Math.ceil((Date.parse(time.dateTime) - now()) / 1000));
+  time.textContent = left(seconds);
+  return seconds;
+}
+
 function announce(card, key) {
   const place = document.querySelector("[data-announce]");
   const title = card?.querySelector("h3")?.textContent;
@@ -23,11 +30,9 @@ function announce(card, key) {
 }
 
 function tick(time, due) {
-  const end = Date.parse(time.dateTime);
-  const ms = end - now();
-  const seconds = Math.max(0, Math.ceil(ms / 1000));
+  const ms = Date.parse(time.dateTime) - now();
+  const seconds = fill(time);
   const before = lastSeen.get(time);
-  time.textContent = left(seconds);
   lastSeen.set(time, seconds);
   const card = time.closest("article.ticket[data-voucher][data-state]");
   const kind = card?.dataset.held ? undefined : { soon: "start", open: "end" }[card?.dataset.state];
