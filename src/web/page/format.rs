@@ -9,23 +9,17 @@ use crate::domain::time::Millis;
 use crate::i18n::Lang;
 use crate::web::page::Chrome;
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-
-fn date(lang: Lang, day: DateTime, today: DateTime) -> String {
-    let (y, m, d) = (day.year(), day.month(), day.day());
-    let month = usize::try_from(m - 1).ok().and_then(|i| MONTHS.get(i)).unwrap_or(&"");
-    match (lang, y == today.year()) {
-        (Lang::ZhCn, true) => format!("{m}\u{6708}{d}\u{65e5} "),
-        (Lang::ZhCn, false) => format!("{y}\u{5e74}{m}\u{6708}{d}\u{65e5} "),
-        (Lang::En, true) => format!("{d} {month}, "),
-        (Lang::En, false) => format!("{d} {month} {y}, "),
-    }
+/// A clock time with its day, and the year when it is another one.
+fn dated(c: &Chrome, day: DateTime, clock: &str) -> String {
+    let month = c.t(&format!("month-{}", day.month()));
+    let key = if day.year() == c.now.in_zone(&c.zone).year() { "date-time" } else { "date-time-year" };
+    c.f(key, &[("year", &day.year()), ("month", &month), ("day", &day.day()), ("clock", &clock)])
 }
 
 fn with_date(c: &Chrome, at: Millis, clock: impl Fn(DateTime) -> String) -> String {
     let (local, today) = (at.in_zone(&c.zone), c.now.in_zone(&c.zone));
     let time = clock(local);
-    if local.date() == today.date() { time } else { date(c.lang, local, today) + &time }
+    if local.date() == today.date() { time } else { dated(c, local, &time) }
 }
 
 /// To the second, with the date when it is not today: `10:20:29`, `7月4日 10:20:29`.
@@ -46,17 +40,16 @@ pub(super) fn end(c: &Chrome, at: Millis) -> String {
     let local = at.in_zone(&c.zone);
     if (local.hour(), local.minute(), local.second()) == (0, 0, 0) {
         let eve = Millis(at.0 - 1).in_zone(&c.zone);
-        let today = c.now.in_zone(&c.zone);
-        let day = if eve.date() == today.date() { String::new() } else { date(c.lang, eve, today) };
-        return day + "24:00";
+        let is_today = eve.date() == c.now.in_zone(&c.zone).date();
+        return if is_today { "24:00".to_owned() } else { dated(c, eve, "24:00") };
     }
     short(c, at)
 }
 
 /// The date and the second, also today: for facts that are read later.
 pub(super) fn full(c: &Chrome, at: Millis) -> String {
-    let (t, today) = (at.in_zone(&c.zone), c.now.in_zone(&c.zone));
-    format!("{}{:02}:{:02}:{:02}", date(c.lang, t, today), t.hour(), t.minute(), t.second())
+    let t = at.in_zone(&c.zone);
+    dated(c, t, &format!("{:02}:{:02}:{:02}", t.hour(), t.minute(), t.second()))
 }
 
 /// Time left as a countdown shows it: `12:08`, `01:51:39`, `1 天 23:51:39`; zero when it is over.

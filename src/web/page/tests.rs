@@ -133,6 +133,7 @@ fn the_words_of_the_table_are_said_to_the_letter() {
         ("shop", "你已抢到 1 份，订单待付款；不能重复下单。"),
         ("shop", "12:00 开抢"),
         ("front", "登录后就能抢，会回到这一页。"),
+        ("shop", "7月3日 24:00"),
         ("order-pending", "这一份是你的了。10:20:29 前没付款，订单自动取消，名额放回给别人。"),
         ("order-timeout", "10:20:29 前没有付款，名额已放回。没有扣款。"),
         ("order-late-due", "付款到得太晚，¥12.00 正在原路退回。"),
@@ -146,6 +147,7 @@ fn the_words_of_the_table_are_said_to_the_letter() {
     }
     for (page, sentence) in [
         ("shop", "51% off"),
+        ("shop", "3 Jul, 24:00"),
         ("shop", "You have one; it is waiting for payment. One each."),
         ("order-cancelled", "You cancelled it and the unit is back. You may buy again while the sale is on."),
         ("voucher-invalid", "2 things to mend; what you typed is kept."),
@@ -212,7 +214,7 @@ fn every_key_that_is_used_exists_and_every_key_that_exists_is_used() {
         }
     }
     // Put together from a prefix and a code, a state or a kind.
-    let built = ["msg-", "next-", "error-title-", "theme-", "push-order-", "chip-", "why-", "announce-"];
+    let built = ["msg-", "next-", "error-title-", "theme-", "push-order-", "chip-", "why-", "announce-", "month-"];
     for key in keys.keys() {
         let said = code.iter().any(|(_, text)| text.contains(&format!("\"{key}\"")));
         assert!(said || built.iter().any(|p| key.starts_with(p)), "nobody says {key}");
@@ -224,6 +226,12 @@ fn no_sentence_stands_outside_the_catalogue() {
     let is_chinese = |c: char| ('\u{2e80}'..='\u{9fff}').contains(&c) || ('\u{ff00}'..='\u{ffef}').contains(&c);
     let mut files = read_all("templates", ".html");
     files.extend(read_all("static", ".js"));
+    let mut code = read_all("src/web/page", ".rs");
+    code.retain(|(file, _)| !file.ends_with("tests.rs") && !file.ends_with("samples.rs"));
+    for (_, text) in &mut code {
+        *text = text.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
+    }
+    files.extend(code);
     for (file, text) in &files {
         assert!(!text.contains(is_chinese), "{file}");
     }

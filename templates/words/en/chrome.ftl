@@ -25,3 +25,17 @@ form-some = { $plural ->
    *[other] { $count } things to mend; what you typed is kept.
 }
 form-password-again = The rest is kept; please type the password again.
+date-time = { $day } { $month }, { $clock }
+date-time-year = { $day } { $month } { $year }, { $clock }
+month-1 = Jan
+month-2 = Feb
+month-3 = Mar
+month-4 = Apr
+month-5 = May
+month-6 = Jun
+month-7 = Jul
+month-8 = Aug
+month-9 = Sep
+month-10 = Oct
+month-11 = Nov
+month-12 = Dec
