@@ -14,6 +14,7 @@ pub mod gate;
 pub mod i18n;
 pub mod keys;
 pub mod load;
+pub mod push;
 pub mod queue;
 pub mod redis;
 pub mod service;

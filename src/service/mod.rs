@@ -3,8 +3,11 @@
 //! No axum, sqlx or redis names here, and no clock but the one handed in. Every write of the program is one function here.
 
 pub mod orders;
+pub mod passwords;
 pub mod purchase;
 pub mod sales;
+pub mod shops;
+pub mod users;
 
 /// What a use case may say when it could not even be tried or finished.
 #[derive(Debug, thiserror::Error)]

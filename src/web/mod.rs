@@ -3,4 +3,21 @@
 //! Rules live in `domain`, stories in `service`; here a request becomes a call and its answer a page or JSON.
 
 pub mod assets;
+pub mod client_address;
+pub mod csrf;
+pub mod error;
+pub mod extract;
+pub mod fields;
+pub mod finish;
+pub mod handlers;
+pub mod health;
+pub mod identify;
+pub mod limits;
+pub mod own_path;
 pub mod page;
+pub mod reply;
+pub mod request_id;
+pub mod routes;
+pub mod session;
+pub mod socket;
+pub mod state;

@@ -1,0 +1,45 @@
+//! Forged requests: a page of somebody else may not act with a visitor's cookie.
+//!
+//! tower-http's layer decides (Sec-Fetch-Site, then Origin against Host). Calls with a token in the header are let
+//! through: no foreign page can set that header, and the cookie counts for nothing beside it.
+
+use axum::extract::{Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tower::{Layer, ServiceExt};
+use tower_http::csrf::{CsrfLayer, ProtectionError};
+
+use crate::config::PublicUrl;
+use crate::web::error::Problem;
+
+type Refusing = fn(ProtectionError) -> Response;
+
+/// The guard, made once.
+#[derive(Clone)]
+pub struct Csrf(CsrfLayer<Refusing>);
+
+fn refuse(_: ProtectionError) -> Response {
+    Problem::Forbidden.into_response()
+}
+
+impl Csrf {
+    /// A guard that also lets pages of `public_url` act: behind a proxy that changes the Host.
+    #[must_use]
+    pub fn new(public_url: &PublicUrl) -> Self {
+        let strict = CsrfLayer::new();
+        let layer = strict.clone().add_trusted_origin(&public_url.0).unwrap_or(strict);
+        Self(layer.with_rejection_response(refuse as Refusing))
+    }
+}
+
+/// Lets a request through or answers FORBIDDEN. GET, HEAD and OPTIONS always pass: they change nothing.
+pub async fn guard(State(csrf): State<Csrf>, request: Request, next: Next) -> Response {
+    if request.method().is_safe() || request.headers().get(AUTHORIZATION).is_some_and(|h| !h.is_empty()) {
+        return next.run(request).await;
+    }
+    match csrf.0.layer(next).oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}

@@ -1,0 +1,180 @@
+//! The outermost layer that knows HTTP: refuses oversized heads, words every problem, puts the security headers on.
+
+use axum::extract::{Request, State};
+use axum::http::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, REFERER,
+    REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tower_http::request_id::RequestId;
+
+use crate::i18n::Lang;
+use crate::web::error::Problem;
+use crate::web::extract::{chrome, is_api, lang_of};
+use crate::web::fields::QueryFields;
+use crate::web::own_path::login_address;
+use crate::web::page::{ErrorPage, Theme};
+use crate::web::reply;
+use crate::web::state::AppState;
+
+const MAX_URI: usize = 8 * 1024;
+const MAX_HEADERS: usize = 16 * 1024;
+
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+);
+const A_YEAR: u32 = 31_536_000;
+
+/// Runs the request and makes its answer fit to be seen.
+pub async fn finish(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let before = too_large(&parts);
+    // Only what the words need: the rest goes on with the request.
+    let seen = Seen::of(&parts);
+    let response = match before {
+        Some(problem) => problem.into_response(),
+        None => next.run(Request::from_parts(parts, body)).await,
+    };
+    let mut response = worded(&state, &seen, response);
+    remember_choices(&seen, response.headers_mut());
+    protect(&seen.uri, response.headers_mut());
+    response
+}
+
+fn too_large(parts: &Parts) -> Option<Problem> {
+    if parts.uri.path_and_query().is_some_and(|p| p.as_str().len() > MAX_URI) {
+        return Some(Problem::UriTooLong);
+    }
+    let bytes: usize = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    (bytes > MAX_HEADERS).then_some(Problem::HeadersTooLarge)
+}
+
+/// What is kept of a request to word its answer. Everything here is cheap to clone.
+struct Seen {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    extensions: axum::http::Extensions,
+}
+
+impl Seen {
+    fn of(parts: &Parts) -> Self {
+        let wanted = [ACCEPT, axum::http::header::ACCEPT_LANGUAGE, axum::http::header::COOKIE, REFERER];
+        let mut headers = HeaderMap::with_capacity(4);
+        for name in wanted {
+            if let Some(value) = parts.headers.get(&name) {
+                headers.insert(name, value.clone());
+            }
+        }
+        let mut extensions = axum::http::Extensions::new();
+        if let Some(visitor) = parts.extensions.get::<crate::web::identify::Visitor>() {
+            extensions.insert(visitor.clone());
+        }
+        if let Some(id) = parts.extensions.get::<RequestId>() {
+            extensions.insert(id.clone());
+        }
+        Self { method: parts.method.clone(), uri: parts.uri.clone(), headers, extensions }
+    }
+
+    fn lang(&self) -> Lang {
+        lang_of(self.uri.query(), &self.headers)
+    }
+
+    fn request_id(&self) -> &str {
+        self.extensions.get::<RequestId>().and_then(|id| id.header_value().to_str().ok()).unwrap_or("-")
+    }
+
+    /// Programs that ask for JSON get it on every path; everybody else gets a page outside of `/api`.
+    fn wants_json(&self) -> bool {
+        let accept = self.headers.get(ACCEPT).and_then(|h| h.to_str().ok()).unwrap_or_default();
+        is_api(self.uri.path()) || (accept.contains("application/json") && !accept.contains("text/html"))
+    }
+
+    fn parts(&self) -> Option<Parts> {
+        let (mut parts, ()) = axum::http::Request::builder().uri(self.uri.clone()).body(()).ok()?.into_parts();
+        parts.headers = self.headers.clone();
+        parts.extensions = self.extensions.clone();
+        Some(parts)
+    }
+
+    /// Where a visitor was when he was sent to the login: here, or the page that held the form.
+    fn came_from(&self) -> String {
+        if self.method == Method::GET {
+            return self.uri.path_and_query().map_or_else(String::new, ToString::to_string);
+        }
+        let referer = self.headers.get(REFERER).and_then(|h| h.to_str().ok()).and_then(|r| r.parse::<Uri>().ok());
+        referer.and_then(|r| r.path_and_query().map(ToString::to_string)).unwrap_or_default()
+    }
+}
+
+/// A problem becomes JSON, a page, or the way to the login; a bare error of a layer below becomes a problem first.
+fn worded(state: &AppState, seen: &Seen, mut response: Response) -> Response {
+    let problem = response.extensions_mut().remove::<Problem>().or_else(|| {
+        let is_ours = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .is_some_and(|t| t.as_bytes().starts_with(b"text/html") || t.as_bytes().starts_with(b"application/json"));
+        if is_ours { None } else { Problem::of_bare_status(response.status()) }
+    });
+    let Some(problem) = problem else { return response };
+    match &problem {
+        Problem::Internal(truth) => tracing::error!(request = seen.request_id(), path = seen.uri.path(), truth, "failed"),
+        Problem::Busy(truth) => tracing::debug!(request = seen.request_id(), path = seen.uri.path(), truth, "busy"),
+        _ => {}
+    }
+    let mut worded = if seen.wants_json() {
+        reply::problem(&problem, seen.lang(), seen.request_id())
+    } else if matches!(problem, Problem::LoginRequired) {
+        let to = HeaderValue::from_str(&login_address(&seen.came_from())).unwrap_or(HeaderValue::from_static("/login"));
+        (StatusCode::SEE_OTHER, [(LOCATION, to)]).into_response()
+    } else {
+        let (_, code) = problem.status_and_code();
+        let (status, wait) = (problem.page_status(), problem.retry_after());
+        match seen.parts() {
+            Some(parts) => ErrorPage::new(chrome(&parts, state), status, code, seen.request_id(), wait).into_response(),
+            None => status.into_response(),
+        }
+    };
+    for name in [ALLOW, RETRY_AFTER, SET_COOKIE] {
+        if let Some(value) = response.headers_mut().remove(&name) {
+            worded.headers_mut().append(name, value);
+        }
+    }
+    worded
+}
+
+/// `?lang=` and `?theme=` are remembered in cookies of their own.
+fn remember_choices(seen: &Seen, headers: &mut HeaderMap) {
+    let Some(query) = seen.uri.query().filter(|q| q.contains("lang=") || q.contains("theme=")) else { return };
+    if is_api(seen.uri.path()) || seen.method != Method::GET {
+        return;
+    }
+    let QueryFields(fields) = QueryFields::of(Some(query));
+    let lang = Lang::from_tag(fields.typed("lang")).map(|lang| ("lang", lang.tag()));
+    let theme = Theme::from_word(fields.typed("theme")).map(|theme| ("theme", theme.as_str()));
+    for (name, value) in [lang, theme].into_iter().flatten() {
+        let text = format!("{name}={value}; Path=/; Max-Age={A_YEAR}; SameSite=Lax");
+        if let Ok(value) = HeaderValue::from_str(&text) {
+            headers.append(SET_COOKIE, value);
+        }
+    }
+}
+
+/// The headers that every answer has.
+fn protect(uri: &Uri, headers: &mut HeaderMap) {
+    let set: [(HeaderName, HeaderValue); 3] = [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+        (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+    ];
+    for (name, value) in set {
+        headers.insert(name, value);
+    }
+    // Private by default; assets say for themselves how long they keep.
+    if is_api(uri.path()) || !headers.contains_key(CACHE_CONTROL) {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+}

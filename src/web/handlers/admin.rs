@@ -1,0 +1,113 @@
+//! `/admin…`: the control room in its first form, and the form that puts up a sale.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Redirect, Response};
+
+use crate::domain::ids::{ShopId, VoucherId};
+use crate::domain::ledger::Figures;
+use crate::domain::voucher::FieldErrors;
+use crate::service::sales::Listed;
+use crate::web::error::Problem;
+use crate::web::extract::{Admin, Frame, PathId};
+use crate::web::fields::{Fields, FormFields, QueryFields};
+use crate::web::handlers::voucher_fields::{self, idempotency_key};
+use crate::web::page::{Chrome, ControlRoomPage, FormText, SaleBooks, VoucherFormPage, VoucherPage};
+use crate::web::state::AppState;
+
+/// The books of one sale, as far as SQL tells.
+async fn books(state: &AppState, listed: Listed) -> Result<Option<SaleBooks>, Problem> {
+    let figures: Option<Figures> = state.store.figures(listed.voucher.id).await?;
+    Ok(figures.map(|figures| SaleBooks { listed, balanced: figures.books_balance(), figures, gate_known: false }))
+}
+
+/// `/admin`
+pub async fn control_room(State(state): State<AppState>, _: Admin, Frame(chrome): Frame) -> Result<Response, Problem> {
+    let mut sales = Vec::new();
+    for listed in state.sales.front_page().await? {
+        sales.extend(books(&state, listed).await?);
+    }
+    Ok(ControlRoomPage::new(chrome, &sales).into_response())
+}
+
+/// `/admin/vouchers/{id}`
+pub async fn voucher(
+    State(state): State<AppState>,
+    _: Admin,
+    PathId(id): PathId<VoucherId>,
+    Frame(chrome): Frame,
+    QueryFields(query): QueryFields,
+) -> Result<Response, Problem> {
+    let listed = state.sales.one(id).await?.ok_or(Problem::NotFound)?;
+    let books = books(&state, listed.clone()).await?;
+    let created = query.typed("created") == "1";
+    Ok(VoucherPage::new(chrome, &listed, books.as_ref(), created).into_response())
+}
+
+async fn shops(state: &AppState) -> Result<Vec<(ShopId, String)>, Problem> {
+    Ok(state.store.shops().await?.into_iter().map(|s| (s.id, s.name)).collect())
+}
+
+/// `GET /admin/vouchers/new`
+pub async fn form(State(state): State<AppState>, _: Admin, Frame(chrome): Frame) -> Result<Response, Problem> {
+    // The same id on every submit of this form: a double click makes one voucher.
+    let text = FormText { form_id: format!("{:032x}", rand::random::<u128>()), ..FormText::default() };
+    Ok(VoucherFormPage::new(chrome, &shops(&state).await?, &text, &FieldErrors::new()).into_response())
+}
+
+fn typed(fields: &Fields) -> FormText {
+    let text = |name: &str| fields.typed(name).to_owned();
+    FormText {
+        form_id: text("formId"),
+        time_zone: text("timeZone"),
+        shop_id: text("shopId"),
+        title: text("title"),
+        sub_title: text("subTitle"),
+        rules: text("rules"),
+        pay_value: text("payValue"),
+        actual_value: text("actualValue"),
+        stock: text("stock"),
+        begin_time: text("beginTime"),
+        end_time: text("endTime"),
+    }
+}
+
+async fn create(state: &AppState, fields: &mut Fields) -> Result<VoucherId, Problem> {
+    let sale = voucher_fields::sale(state, fields);
+    let voucher = voucher_fields::voucher(state, fields).await?;
+    if !fields.errors.is_empty() {
+        return Err(Problem::Invalid(std::mem::take(&mut fields.errors)));
+    }
+    let key = idempotency_key(Some(fields.typed("formId")))?;
+    Ok(state.sales.create_sale(key, voucher, sale).await?)
+}
+
+/// `POST /admin/vouchers/new`
+pub async fn submit(
+    State(state): State<AppState>,
+    _: Admin,
+    Frame(chrome): Frame,
+    FormFields(mut fields): FormFields,
+) -> Result<Response, Problem> {
+    let problem = match create(&state, &mut fields).await {
+        Ok(id) => return Ok(Redirect::to(&format!("/admin/vouchers/{id}?created=1")).into_response()),
+        Err(problem) => problem,
+    };
+    refused(&state, chrome, &fields, problem).await
+}
+
+async fn refused(state: &AppState, chrome: Chrome, fields: &Fields, problem: Problem) -> Result<Response, Problem> {
+    let none = FieldErrors::new();
+    let errors = match &problem {
+        Problem::Invalid(errors) => errors,
+        Problem::Busy(_) | Problem::Uncertain => &none,
+        _ => return Err(problem),
+    };
+    // Without the list of shops (the database is away) the form is still worth keeping.
+    let shops = shops(state).await.unwrap_or_default();
+    let page = VoucherFormPage::new(chrome, &shops, &typed(fields), errors);
+    if errors.is_empty() {
+        let ((_, code), status, wait) = (problem.status_and_code(), problem.page_status(), problem.retry_after());
+        return Ok(page.refused(status, code, wait).into_response());
+    }
+    Ok(page.into_response())
+}

@@ -1,0 +1,12 @@
+//! One file a part of the shop: a request becomes a call of a service, its answer JSON or a page.
+
+pub mod account;
+pub mod admin;
+pub mod front;
+pub mod orders;
+pub mod purchase;
+pub mod shops;
+pub mod sign_in;
+pub mod users;
+pub mod voucher_fields;
+pub mod vouchers;

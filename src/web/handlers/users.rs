@@ -1,0 +1,87 @@
+//! `/api/user…`: register, log in and out, change the password, who am I.
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde_json::json;
+
+use crate::domain::ids::UserId;
+use crate::web::error::Problem;
+use crate::web::extract::{Caller, LoggedIn, PathId};
+use crate::web::fields::{Fields, JsonFields};
+use crate::web::handlers::sign_in;
+use crate::web::reply;
+use crate::web::session::SessionUser;
+use crate::web::state::AppState;
+
+/// `POST /api/user/register`
+pub async fn register(
+    State(state): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    JsonFields(fields): JsonFields,
+) -> Result<Response, Problem> {
+    fields.only(&["phone", "password", "nickName"])?;
+    let token = sign_in::register(&state, caller, &headers, &fields).await?;
+    Ok(sign_in::with_cookie(&state, &token, reply::ok(&token)))
+}
+
+/// `POST /api/user/login`
+pub async fn login(
+    State(state): State<AppState>,
+    caller: Caller,
+    headers: HeaderMap,
+    JsonFields(fields): JsonFields,
+) -> Result<Response, Problem> {
+    fields.only(&["phone", "password"])?;
+    let token = sign_in::login(&state, caller, &headers, &fields).await?;
+    Ok(sign_in::with_cookie(&state, &token, reply::ok(&token)))
+}
+
+/// `POST /api/user/logout`
+pub async fn logout(State(state): State<AppState>, LoggedIn(user): LoggedIn) -> Result<Response, Problem> {
+    state.sessions.end(&user).await?;
+    Ok(sign_in::without_cookie(&state, reply::done()))
+}
+
+/// `POST /api/user/password`
+pub async fn password(
+    State(state): State<AppState>,
+    LoggedIn(user): LoggedIn,
+    JsonFields(fields): JsonFields,
+) -> Result<Response, Problem> {
+    fields.only(&["oldPassword", "newPassword"])?;
+    change_password(&state, &user, &fields).await?;
+    Ok(reply::done())
+}
+
+/// What API and form share: the other sessions end before the new password counts, so that a failure in between leaves
+/// a user who has to log in again and never a thief who need not; and once more after, for a login in that moment.
+pub async fn change_password(state: &AppState, user: &SessionUser, fields: &Fields) -> Result<(), Problem> {
+    state.limits.count_guess_of(user.id)?;
+    let (old, new) = (fields.text("oldPassword")?.unwrap_or_default(), fields.text("newPassword")?.unwrap_or_default());
+    let hash = state.users.check_new_password(user.id, old, new).await?;
+    state.sessions.end_all(user.id, Some(&user.session)).await?;
+    state.users.save_password(user.id, &hash).await?;
+    if let Err(error) = state.sessions.end_all(user.id, Some(&user.session)).await {
+        tracing::warn!(%error, user = user.id.0, "sessions made while a password changed were not looked for");
+    }
+    Ok(())
+}
+
+/// `GET /api/user/me`
+pub async fn me(State(state): State<AppState>, LoggedIn(user): LoggedIn) -> Result<Response, Problem> {
+    let user = state.users.by_id(user.id).await?.ok_or(Problem::LoginRequired)?;
+    Ok(reply::ok(json!({
+        "id": user.id,
+        "nickName": user.nick_name,
+        "icon": "",
+        "admin": user.admin,
+        "credits": user.credits,
+    })))
+}
+
+/// `GET /api/user/info/{id}`: nothing more is told of anybody; the pages that ask take that well.
+pub async fn info(PathId(_): PathId<UserId>) -> Response {
+    reply::done()
+}

@@ -1,0 +1,40 @@
+//! For whoever watches over the process: alive, ready, figures.
+
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use crate::web::client_address::client_address;
+use crate::web::error::Problem;
+use crate::web::reply;
+use crate::web::state::AppState;
+
+/// `/healthz`: 200 as long as HTTP answers.
+pub async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// `/readyz`: 200 when database, Redis and the open sales are there, else 503 with the reasons.
+pub async fn readyz(State(state): State<AppState>) -> Response {
+    let (store, redis) = tokio::join!(state.store.ping(), state.redis.ping());
+    let mut missing = Vec::new();
+    if state.shutdown.has_begun() {
+        missing.push(String::from("shutting down"));
+    }
+    if store.is_err() {
+        missing.push(String::from("the database cannot be asked"));
+    }
+    if redis.is_err() {
+        missing.push(String::from("Redis cannot be asked"));
+    }
+    let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    reply::json(status, &serde_json::json!({ "ready": missing.is_empty(), "missing": missing }))
+}
+
+/// `/metrics`: for clients on this machine only.
+pub async fn metrics(State(state): State<AppState>, request: Request) -> Result<Response, Problem> {
+    let (parts, _) = request.into_parts();
+    let local = client_address(&parts, &state.trusted_proxies).is_loopback();
+    let handle = state.metrics.as_ref().filter(|_| local).ok_or(Problem::NotFound)?;
+    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], handle.render()).into_response())
+}

@@ -1,0 +1,185 @@
+//! How fast one client may be: a bucket for each client and kind of call, kept in this process.
+//!
+//! The generic cell rate algorithm: one instant a bucket, "when it will be empty again", is the whole state.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::{Mutex, PoisonError};
+
+use crate::clock::Clock;
+use crate::config::RateLimit;
+use crate::domain::ids::UserId;
+use crate::domain::user::Phone;
+use crate::web::error::Problem;
+
+/// What is being counted; each has a bucket of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Bucket {
+    /// Clicks on "buy".
+    Purchase,
+    /// Logging in, registering and asking for a code.
+    Login,
+}
+
+/// Who is being counted.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Client {
+    /// A logged-in user.
+    User(UserId),
+    /// An address; of IPv6 the network that one customer has.
+    Address(IpAddr),
+}
+
+impl Client {
+    /// A client known by its address alone.
+    #[must_use]
+    pub fn at(address: IpAddr) -> Self {
+        Self::Address(match address {
+            IpAddr::V6(v6) if v6.to_ipv4_mapped().is_none() => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64))),
+            other => other.to_canonical(),
+        })
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Key {
+    Client(Bucket, Client),
+    /// Guesses at one account, from wherever they come.
+    Account(Phone),
+    /// Guesses at the password of somebody who is logged in.
+    AccountOf(UserId),
+}
+
+const SHARDS: usize = 16;
+/// Buckets in one shard: an attacker with many addresses must not fill the memory.
+const PER_SHARD: usize = 16_384;
+/// A guess at one account every ten seconds, on average.
+const ACCOUNT_INTERVAL_US: i64 = 10_000_000;
+
+/// All buckets.
+#[derive(Debug)]
+pub struct Limits {
+    /// Microseconds between two calls, and calls at once; none: off.
+    rate: Option<(i64, i64)>,
+    /// Microseconds at which a bucket is empty again.
+    shards: Vec<Mutex<HashMap<Key, i64>>>,
+    hasher: RandomState,
+    clock: Clock,
+}
+
+impl Limits {
+    /// Empty buckets.
+    #[must_use]
+    pub fn new(rate: RateLimit, clock: Clock) -> Self {
+        let rate = match rate {
+            RateLimit::Off => None,
+            RateLimit::On { per_second, burst } => Some((1_000_000 / i64::from(per_second), i64::from(burst))),
+        };
+        Self { rate, shards: (0..SHARDS).map(|_| Mutex::default()).collect(), hasher: RandomState::new(), clock }
+    }
+
+    /// Counts one call of `client`.
+    ///
+    /// # Errors
+    /// `TooMany` with whole seconds to wait; then nothing was counted.
+    pub fn count(&self, bucket: Bucket, client: Client) -> Result<(), Problem> {
+        let Some((interval, burst)) = self.rate else { return Ok(()) };
+        self.take(Key::Client(bucket, client), interval, burst)
+    }
+
+    /// Counts one guess at the password of an account, right or wrong, before the guess is checked.
+    ///
+    /// # Errors
+    /// As [`Limits::count`].
+    pub fn count_guess(&self, phone: &Phone) -> Result<(), Problem> {
+        let Some((_, burst)) = self.rate else { return Ok(()) };
+        self.take(Key::Account(phone.clone()), ACCOUNT_INTERVAL_US, burst)
+    }
+
+    /// As [`Limits::count_guess`], for a user who shows his password once more.
+    ///
+    /// # Errors
+    /// As [`Limits::count`].
+    pub fn count_guess_of(&self, user: UserId) -> Result<(), Problem> {
+        let Some((_, burst)) = self.rate else { return Ok(()) };
+        self.take(Key::AccountOf(user), ACCOUNT_INTERVAL_US, burst)
+    }
+
+    fn take(&self, key: Key, interval: i64, burst: i64) -> Result<(), Problem> {
+        let now = self.clock.now().0 * 1000;
+        let shard = usize::try_from(self.hasher.hash_one(&key) % (SHARDS as u64)).unwrap_or(0);
+        let mut buckets = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
+        let empty_at = buckets.get(&key).copied().unwrap_or(now).max(now);
+        let wait = empty_at + interval - burst * interval - now;
+        if wait > 0 {
+            let seconds = u64::try_from(wait).unwrap_or(0).div_ceil(1_000_000);
+            return Err(Problem::TooMany(seconds.max(1)));
+        }
+        if buckets.len() >= PER_SHARD && !buckets.contains_key(&key) {
+            make_room(&mut buckets, now);
+        }
+        buckets.insert(key, empty_at + interval);
+        Ok(())
+    }
+}
+
+/// Forgets the buckets that are empty again; when that is not enough, every second one, so that this never happens on
+/// every call.
+fn make_room(buckets: &mut HashMap<Key, i64>, now: i64) {
+    buckets.retain(|_, empty_at| *empty_at > now);
+    if buckets.len() > PER_SHARD / 2 {
+        let mut keep = false;
+        buckets.retain(|_, _| {
+            keep = !keep;
+            keep
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn limits() -> (Limits, Clock) {
+        let clock = Clock::default();
+        (Limits::new(RateLimit::On { per_second: 10, burst: 20 }, clock.clone()), clock)
+    }
+
+    #[test]
+    fn twenty_at_once_then_ten_a_second_for_each_client_alone() {
+        let (limits, clock) = limits();
+        let me = || Client::User(UserId(1));
+        let passed = (0..30).filter(|_| limits.count(Bucket::Purchase, me()).is_ok()).count();
+        assert!((20..=21).contains(&passed), "{passed}");
+        assert!(matches!(limits.count(Bucket::Purchase, me()), Err(Problem::TooMany(1))));
+        assert!(limits.count(Bucket::Login, me()).is_ok());
+        assert!(limits.count(Bucket::Purchase, Client::User(UserId(2))).is_ok());
+        clock.advance(Duration::from_secs(1));
+        let passed = (0..30).filter(|_| limits.count(Bucket::Purchase, me()).is_ok()).count();
+        assert!((9..=12).contains(&passed), "{passed}");
+    }
+
+    #[test]
+    fn one_account_is_guessed_slowly_from_however_many_addresses() {
+        let (limits, clock) = limits();
+        let phone = Phone::parse("13800000001").unwrap();
+        assert_eq!((0..100).filter(|_| limits.count_guess(&phone).is_ok()).count(), 20);
+        clock.advance(Duration::from_secs(11));
+        assert_eq!((0..100).filter(|_| limits.count_guess(&phone).is_ok()).count(), 1);
+    }
+
+    #[test]
+    fn addresses_of_one_network_are_one_client_and_memory_is_bounded() {
+        let a = Client::at("2001:db8::1".parse().unwrap());
+        assert_eq!(a, Client::at("2001:db8::ffff".parse().unwrap()));
+        assert_eq!(Client::at("::ffff:10.0.0.1".parse().unwrap()), Client::at("10.0.0.1".parse().unwrap()));
+        let (limits, _) = limits();
+        for n in 0..400_000 {
+            let _ = limits.count(Bucket::Login, Client::User(UserId(n)));
+        }
+        assert!(limits.shards.iter().all(|s| s.lock().unwrap().len() <= PER_SHARD));
+    }
+}

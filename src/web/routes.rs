@@ -1,0 +1,93 @@
+//! Every path of the shop, on one page. Hot routes on top: they carry the fewest layers.
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{get, post};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::compression::CompressionLayer;
+use tower_http::limit::RequestBodyLimitLayer;
+use tower_http::request_id::{PropagateRequestIdLayer, SetRequestIdLayer};
+
+use crate::web::csrf::{Csrf, guard};
+use crate::web::error::Problem;
+use crate::web::fields::MAX_BODY;
+use crate::web::finish::finish;
+use crate::web::handlers::{account, admin, front, orders, purchase, shops, users, vouchers};
+use crate::web::identify::identify;
+use crate::web::state::AppState;
+use crate::web::{assets, health, request_id, socket};
+
+/// The whole outside. Serve it with `into_make_service_with_connect_info::<SocketAddr>()`: limits and `/metrics` ask
+/// where a request comes from.
+pub fn router(state: AppState) -> Router {
+    // A click on "buy" and the question what became of it.
+    let hot = Router::new()
+        .route("/api/voucher-order/seckill/{voucherId}", post(purchase::buy))
+        .route("/api/voucher-order/{id}", get(orders::one))
+        .route("/ws", get(socket::upgrade));
+
+    let api = Router::new()
+        .route("/api/user/register", post(users::register))
+        .route("/api/user/login", post(users::login))
+        .route("/api/user/logout", post(users::logout))
+        .route("/api/user/password", post(users::password))
+        .route("/api/user/me", get(users::me))
+        .route("/api/user/info/{id}", get(users::info))
+        .route("/api/shop", post(shops::create))
+        .route("/api/shop/{id}", get(shops::one))
+        .route("/api/shop/of/type", get(shops::of_type))
+        .route("/api/shop/of/name", get(shops::of_name))
+        .route("/api/shop-type/list", get(shops::types))
+        .route("/api/picture/shop.svg", get(shops::picture))
+        .route("/api/voucher", post(vouchers::create))
+        .route("/api/voucher/seckill", post(vouchers::create_sale))
+        .route("/api/voucher/list/{shopId}", get(vouchers::list))
+        .route("/api/voucher-order", get(orders::list))
+        .route("/api/blog/hot", get(shops::no_blogs))
+        .route("/api/blog/of/me", get(shops::no_blogs))
+        .route("/api/blog/of/follow", get(shops::nothing));
+
+    let pages = Router::new()
+        .route("/", get(front::front))
+        .route("/shop/{id}", get(front::shop))
+        .route("/vouchers/{id}/buy", post(purchase::buy_form))
+        .route("/login", get(account::login_page).post(account::login))
+        .route("/register", get(account::register_page).post(account::register))
+        .route("/logout", post(account::logout))
+        .route("/account", get(account::account))
+        .route("/account/password", post(account::password))
+        .route("/orders", get(orders::list_page))
+        .route("/orders/{id}", get(orders::one_page))
+        .route("/admin", get(admin::control_room))
+        .route("/admin/vouchers/new", get(admin::form).post(admin::submit))
+        .route("/admin/vouchers/{id}", get(admin::voucher));
+
+    // Nobody has to be known for these.
+    let plain = Router::new()
+        .route("/static/{*path}", get(assets::serve))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(health::metrics));
+
+    let known = hot
+        .merge(api.merge(pages).layer(CompressionLayer::new()))
+        .fallback(|| async { Problem::NotFound })
+        .layer(from_fn_with_state(Csrf::new(&state.public_url), guard));
+    let known = outer(known, &state).layer(from_fn_with_state(state.clone(), identify));
+    let plain = outer(plain.layer(CompressionLayer::new()), &state);
+
+    known
+        .merge(plain)
+        .layer(PropagateRequestIdLayer::x_request_id())
+        .layer(SetRequestIdLayer::x_request_id(request_id::NewId))
+        .layer(from_fn(request_id::only_good))
+        .with_state(state)
+}
+
+/// What stands around every route: words for problems, panics turned into one, a limit on bodies.
+fn outer(routes: Router<AppState>, state: &AppState) -> Router<AppState> {
+    routes
+        .layer(RequestBodyLimitLayer::new(MAX_BODY))
+        .layer(CatchPanicLayer::custom(request_id::panicked))
+        .layer(from_fn_with_state(state.clone(), finish))
+}

@@ -1,0 +1,101 @@
+//! What every handler may use, put together once by `app.rs`.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use jiff::tz::TimeZone;
+use metrics_exporter_prometheus::PrometheusHandle;
+
+use crate::clock::Clock;
+use crate::config::{PublicUrl, RateLimit};
+use crate::push::hub::Hub;
+use crate::redis::Redis;
+use crate::service::orders::Orders;
+use crate::service::purchase::Purchase;
+use crate::service::sales::Sales;
+use crate::service::shops::Shops;
+use crate::service::users::Users;
+use crate::shutdown::Shutdown;
+use crate::store::Store;
+use crate::web::limits::Limits;
+use crate::web::session::{CookieRules, Sessions};
+
+/// The parts that `app.rs` hands over.
+pub struct Parts {
+    /// Reads only.
+    pub store: Store,
+    /// For readiness only.
+    pub redis: Redis,
+    /// The time.
+    pub clock: Clock,
+    /// Who is it?
+    pub sessions: Sessions,
+    /// People.
+    pub users: Users,
+    /// Shops.
+    pub shops: Shops,
+    /// Vouchers and sales.
+    pub sales: Arc<Sales>,
+    /// Clicks.
+    pub purchase: Arc<Purchase>,
+    /// Orders.
+    pub orders: Arc<Orders>,
+    /// Sockets.
+    pub hub: Hub,
+    /// Zone of times without an offset, and of pages.
+    pub zone: TimeZone,
+    /// Where browsers reach the shop.
+    pub public_url: PublicUrl,
+    /// How fast one client may be.
+    pub rate_limit: RateLimit,
+    /// Whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpNet>,
+    /// How long a session lives at most: the cookie's age.
+    pub session_max: Duration,
+    /// How long a buyer has to pay: pages say it.
+    pub pay_window: Duration,
+    /// The figures for `/metrics` on this listener; none: they are served elsewhere.
+    pub metrics: Option<PrometheusHandle>,
+    /// Whether the end has begun.
+    pub shutdown: Shutdown,
+}
+
+/// The parts and what is made of them.
+pub struct Shared {
+    /// As handed over.
+    pub parts: Parts,
+    /// The buckets.
+    pub limits: Limits,
+    /// How the session cookie is written.
+    pub cookie: CookieRules,
+}
+
+impl Deref for Shared {
+    type Target = Parts;
+    fn deref(&self) -> &Parts {
+        &self.parts
+    }
+}
+
+/// The state of every route; cheap to clone.
+#[derive(Clone)]
+pub struct AppState(Arc<Shared>);
+
+impl AppState {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let limits = Limits::new(parts.rate_limit, parts.clock.clone());
+        let cookie = CookieRules::new(parts.public_url.is_tls(), parts.session_max);
+        Self(Arc::new(Shared { parts, limits, cookie }))
+    }
+}
+
+impl Deref for AppState {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
