@@ -24,7 +24,7 @@ if not (sale[1] and sale[2] and sale[3] and first and past and total and sale[7]
 end
 if sale[2] ~= epoch then return {'NOT_READY', sale[2], 'epoch'} end
 if sale[3] ~= string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') then return {'NOT_READY', sale[2], 'run_id'} end
-local stock = tonumber(redis.call('GET', KEYS[2]) or '')
+local stock = tonumber(string.match(redis.call('GET', KEYS[2]) or '', '^%-?%d+$') or '')
 if not stock then return {'NOT_READY', sale[2], 'stock'} end
 if redis.call('EXISTS', KEYS[4]) == 0 then return {'NOT_READY', sale[2], 'stream'} end
 -- Admission, release and load all keep this sum, so a lost or hand-made key shows here and never as "sold out".

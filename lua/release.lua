@@ -15,8 +15,8 @@ end
 -- Not against a wrong holder, for ids are unique, but against a wrong server: an old primary must not swallow a release.
 local sale = redis.call('HMGET', KEYS[1], 'epoch', 'run_id')
 if sale[1] ~= ARGV[1] or sale[2] ~= string.match(redis.call('INFO', 'server'), 'run_id:(%w+)') then return 'NOT_READY' end
--- INCR would make a lost stock key anew, with one unit in it.
-if redis.call('EXISTS', KEYS[2]) == 0 then return 'NOT_READY' end
+-- INCR would make a lost stock key anew, with one unit in it, and would stop after the HDEL at one that is no number.
+if not string.find(redis.call('GET', KEYS[2]) or '', '^%-?%d+$') then return 'NOT_READY' end
 
 if redis.call('HGET', KEYS[3], ARGV[2]) == ARGV[3] then
   redis.call('HDEL', KEYS[3], ARGV[2])

@@ -5,5 +5,9 @@
 mod support;
 
 mod architecture;
+mod batcher;
 mod docs;
+mod lua_contract;
+mod managed_redis;
+mod queue;
 mod store_contract;
