@@ -5,8 +5,11 @@
 //! - [`domain`]: the rules, pure.
 //! - [`store`]: SQL and nothing but SQL. [`gate`], [`queue`], [`push`]: Redis' admission, stream and bus.
 //! - [`service`]: one file a story; it composes the rooms above. [`web`] and [`worker`] are its two front doors.
+//! - [`load`]: a client, not a part of the shop.
 //! - [`app`]: the composition root, the only file that sees every room.
 
+pub mod app;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod domain;
@@ -17,7 +20,10 @@ pub mod load;
 pub mod push;
 pub mod queue;
 pub mod redis;
+pub mod secrets;
 pub mod service;
 pub mod shutdown;
 pub mod store;
+pub mod telemetry;
 pub mod web;
+pub mod worker;

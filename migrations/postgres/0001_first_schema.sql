@@ -195,3 +195,9 @@ CREATE TABLE audit_log (
     after_value  TEXT,
     created_at   BIGINT NOT NULL
 );
+
+-- What is fixed for the life of the data, such as the number of lanes.
+CREATE TABLE setting (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+);

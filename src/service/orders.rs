@@ -1,10 +1,32 @@
 //! Where is my order? Reads over rows, holders and tickets.
+//!
+//! Nothing is ever QUEUED because nothing was found, and nothing is LOST because it is not in the stream.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::domain::ids::{OrderId, UserId, VoucherId};
-use crate::domain::order::Order;
+use tokio::sync::Mutex;
+
+use crate::clock::Clock;
+use crate::domain::ids::{Epoch, Lane, OrderId, UserId, VoucherId};
+use crate::domain::order::{CloseReason, Order, Status};
+use crate::domain::ticket::{Ticket, TicketKey};
+use crate::domain::voucher::Voucher;
+use crate::gate::Gate;
+use crate::queue::Queue;
 use crate::service::ServiceError;
+use crate::service::sale_index::{Known, SaleIndex};
+use crate::store::Store;
+
+/// How long one measurement of a lane's queue serves everybody who asks "how many before me".
+const DEPTH_FRESH: Duration = Duration::from_millis(200);
+
+/// What a snapshot looks back over.
+const RECENT: Duration = Duration::from_secs(24 * 3600);
+
+/// The most orders in a snapshot.
+const SNAPSHOT_MOST: i64 = 50;
 
 /// Who asks for an order.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,26 +49,183 @@ pub struct Page {
 }
 
 /// Reads orders.
-pub struct Orders {}
+pub struct Orders {
+    store: Store,
+    gate: Gate,
+    queue: Queue,
+    index: Arc<SaleIndex>,
+    tickets: TicketKey,
+    clock: Clock,
+    lanes: u16,
+    settled: Mutex<HashMap<Lane, (tokio::time::Instant, i64)>>,
+}
 
 impl Orders {
-    /// The order `id` as `asker` may see it; none: unknown, or not his.
-    pub async fn find(&self, _id: OrderId, _asker: Asker<'_>) -> Result<Option<Order>, ServiceError> {
-        Err(ServiceError::Unavailable(String::new()))
+    /// Reads rows from `store`, places from `gate` and `queue`.
+    #[must_use]
+    pub fn new(
+        store: Store,
+        gate: Gate,
+        queue: Queue,
+        index: Arc<SaleIndex>,
+        tickets: TicketKey,
+        clock: Clock,
+        lanes: u16,
+    ) -> Self {
+        Self { store, gate, queue, index, tickets, clock, lanes, settled: Mutex::default() }
     }
 
-    /// His orders, newest first, older than `before`; `limit` 1–100.
-    pub async fn list(&self, _user: UserId, _before: Option<OrderId>, _limit: u32) -> Result<Page, ServiceError> {
-        Err(ServiceError::Unavailable(String::new()))
+    /// The order `id` as `asker` may see it; none: unknown, or not his.
+    pub async fn find(&self, id: OrderId, asker: Asker<'_>) -> Result<Option<Order>, ServiceError> {
+        if let Some(ticket) = asker.ticket.and_then(|text| self.tickets.read(text)).filter(|t| t.order == id) {
+            return self.by_ticket(&ticket).await;
+        }
+        let Some(user) = asker.user else { return Ok(None) };
+        if let Some(order) = self.store.order(id).await? {
+            return Ok((order.user == user || asker.admin).then_some(order));
+        }
+        Ok(self.queued_of(user).await?.into_iter().find(|order| order.id == id))
+    }
+
+    /// Row and epoch in one statement: read apart, a commit between them could make a LOST out of a live order.
+    async fn by_ticket(&self, ticket: &Ticket) -> Result<Option<Order>, ServiceError> {
+        let (row, epoch) = self.store.order_and_epoch(ticket.order, ticket.voucher).await?;
+        if let Some(order) = row {
+            // The same number may belong to another buyer's row only after a fault that is alarmed elsewhere.
+            return Ok((order.user == ticket.user).then_some(order));
+        }
+        let Some(epoch) = epoch else { return Ok(None) };
+        let Some(voucher) = self.voucher(ticket.voucher).await? else { return Ok(None) };
+        if ticket.epoch > epoch {
+            return Err(ServiceError::Unavailable(String::from("the database is older than a ticket")));
+        }
+        let mut order = placeless(ticket.order, ticket.user, &voucher, ticket.epoch);
+        if ticket.epoch < epoch {
+            // Final: every verdict but LOST is committed under the sale's own epoch, so no row can follow.
+            order.status = Status::Failed;
+            order.close_reason = Some(CloseReason::Lost);
+            order.version = 1;
+        } else if ticket.position > 0 {
+            order.ahead = self.ahead(Lane::of(ticket.voucher, self.lanes), ticket.position).await;
+        }
+        Ok(Some(order))
+    }
+
+    /// Orders before the one that was the `position`-th of its lane; O(1), none when the stream cannot be asked.
+    async fn ahead(&self, lane: Lane, position: i64) -> Option<i64> {
+        let mut settled = self.settled.lock().await;
+        let known = settled.get(&lane).filter(|(at, _)| at.elapsed() < DEPTH_FRESH).map(|(_, n)| *n);
+        let gone = match known {
+            Some(n) => n,
+            None => {
+                let depth = self.queue.depth(lane).await.ok()?;
+                let gone = depth.entries_added - depth.len;
+                settled.insert(lane, (tokio::time::Instant::now(), gone));
+                gone
+            }
+        };
+        Some((position - 1 - gone).max(0))
+    }
+
+    /// His places at the gates that are open or closed less than an hour ago, where the gate's epoch is SQL's.
+    async fn queued_of(&self, user: UserId) -> Result<Vec<Order>, ServiceError> {
+        if !self.index.is_loaded() {
+            return Err(ServiceError::Unavailable(String::from("the sales are not known yet")));
+        }
+        let sales = self.index.sales();
+        let ids: Vec<VoucherId> = sales.iter().map(|(v, _)| v.id).collect();
+        let held = self.gate.find_holder(&ids, user).await?;
+        let mut queued = Vec::new();
+        for (voucher, id, epoch) in held {
+            let Some((voucher, sale)) = sales.iter().find(|(v, _)| v.id == voucher) else { continue };
+            if sale.epoch == epoch {
+                queued.push(placeless(id, user, voucher, epoch));
+            }
+        }
+        Ok(queued)
+    }
+
+    /// His orders that have a row, newest first, older than `before`; `limit` 1–100.
+    pub async fn list(&self, user: UserId, before: Option<OrderId>, limit: u32) -> Result<Page, ServiceError> {
+        let mut items = self.store.orders_of(user, before, i64::from(limit) + 1).await?;
+        let more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        if before.is_none()
+            && let Ok(queued) = self.queued_of(user).await
+        {
+            // A place without a row yet is newer than every row of the page, or it would have one.
+            let mut fresh: Vec<Order> = queued.into_iter().filter(|q| items.iter().all(|o| o.id != q.id)).collect();
+            fresh = self.without_rows(fresh).await?;
+            fresh.extend(items);
+            items = fresh;
+            items.sort_by_key(|o| std::cmp::Reverse(o.id));
+        }
+        let next = more.then(|| items.last().map(|o| o.id)).flatten();
+        Ok(Page { items, next })
     }
 
     /// Queued and live orders and those changed in the last 24 h, newest first, at most 50.
-    pub async fn snapshot(&self, _user: UserId) -> Result<Vec<Order>, ServiceError> {
-        Err(ServiceError::Unavailable(String::new()))
+    pub async fn snapshot(&self, user: UserId) -> Result<Vec<Order>, ServiceError> {
+        // Places first, rows second: an order saved between the two reads shows up as its row.
+        let queued = self.queued_of(user).await.unwrap_or_default();
+        let since = self.clock.now() - RECENT;
+        let mut orders = self.store.live_and_recent(user, since, SNAPSHOT_MOST).await?;
+        let fresh = queued.into_iter().filter(|q| orders.iter().all(|o| o.id != q.id)).collect();
+        orders.extend(self.without_rows(fresh).await?);
+        orders.sort_by_key(|o| std::cmp::Reverse(o.id));
+        orders.truncate(usize::try_from(SNAPSHOT_MOST).unwrap_or(usize::MAX));
+        Ok(orders)
     }
 
-    /// Which of `vouchers` he holds a unit of, and under which order.
-    pub async fn held(&self, _user: UserId, _vouchers: &[VoucherId]) -> Result<HashMap<VoucherId, OrderId>, ServiceError> {
-        Err(ServiceError::Unavailable(String::new()))
+    /// Drops the places whose row is there after all (an older closed order whose release is still to come).
+    async fn without_rows(&self, places: Vec<Order>) -> Result<Vec<Order>, ServiceError> {
+        let mut queued = Vec::with_capacity(places.len());
+        for place in places {
+            if self.store.order(place.id).await?.is_none() {
+                queued.push(place);
+            }
+        }
+        Ok(queued)
+    }
+
+    /// Which of `vouchers` he holds a unit of, and under which order: rows, and places where the gate can be asked.
+    pub async fn held(&self, user: UserId, vouchers: &[VoucherId]) -> Result<HashMap<VoucherId, Order>, ServiceError> {
+        let mut held: HashMap<VoucherId, Order> =
+            self.queued_of(user).await.unwrap_or_default().into_iter().map(|order| (order.voucher, order)).collect();
+        for order in self.store.held_by(user, vouchers).await? {
+            held.insert(order.voucher, order);
+        }
+        held.retain(|voucher, _| vouchers.contains(voucher));
+        Ok(held)
+    }
+
+    async fn voucher(&self, id: VoucherId) -> Result<Option<Arc<Voucher>>, ServiceError> {
+        if let Known::Sale(voucher, _) = self.index.get(id) {
+            return Ok(Some(voucher));
+        }
+        Ok(self.store.voucher(id).await?.map(Arc::new))
+    }
+}
+
+/// An admitted id without a row.
+fn placeless(id: OrderId, user: UserId, voucher: &Voucher, epoch: Epoch) -> Order {
+    Order {
+        id,
+        user,
+        voucher: voucher.id,
+        voucher_title: voucher.fields.title.clone(),
+        status: Status::Queued,
+        version: 0,
+        ahead: None,
+        pay_amount: voucher.fields.pay_value,
+        epoch,
+        created_at: id.born_at(),
+        pay_before: None,
+        paid_at: None,
+        closed_at: None,
+        refunded_at: None,
+        close_reason: None,
+        coupon_code: None,
+        refund: None,
     }
 }

@@ -1,8 +1,23 @@
 //! A click on "buy": ask the gate, answer the buyer. No SQL on this path.
+//!
+//! While the database is away buyers are admitted and queued; only what the gate cannot answer is BUSY.
 
-use crate::domain::admission::Refusal;
-use crate::domain::ids::{OrderId, UserId, VoucherId};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::domain::admission::{Admission, Refusal};
+use crate::domain::ids::{Epoch, OrderId, UserId, VoucherId};
+use crate::domain::ticket::{Ticket, TicketKey};
 use crate::domain::time::Millis;
+use crate::gate::Gate;
+use crate::gate::batcher::{AdmitError, Batcher};
+use crate::service::reconcile::Nudge;
+use crate::service::sale_index::{Known, SaleIndex};
+
+/// A sale that ended this long ago by our clock is not asked for at the gate's script: its hash may rightly be gone.
+/// The margin covers clocks that differ; until then Redis' own clock decides.
+const SURELY_OVER: Duration = Duration::from_secs(5);
 
 /// The answer to a click. A refusal is an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,11 +60,83 @@ pub enum BuyError {
 }
 
 /// Takes clicks.
-pub struct Purchase {}
+pub struct Purchase {
+    /// The sales that are on.
+    pub index: Arc<SaleIndex>,
+    /// Coalesces clicks into one call of the gate.
+    pub batcher: Batcher,
+    /// Asked directly for holders of sales that are over.
+    pub gate: Gate,
+    /// Signs tickets.
+    pub tickets: TicketKey,
+    /// Wakes the reconciler when a gate is not ready.
+    pub nudge: Nudge,
+    /// The time.
+    pub clock: Clock,
+}
 
 impl Purchase {
     /// Asks the gate for one unit of `voucher` for `user`; answers within about a second.
-    pub async fn buy(&self, _user: UserId, _voucher: VoucherId) -> Result<Answer, BuyError> {
+    pub async fn buy(&self, user: UserId, voucher: VoucherId) -> Result<Answer, BuyError> {
+        let mut seen: Option<Epoch> = None;
+        // Twice at most: a gate that was rebuilt meanwhile answers "not ready" to the epoch in our memory.
+        for _ in 0..2 {
+            let sale = match self.index.get(voucher) {
+                Known::Sale(_, sale) => sale,
+                Known::Over { end } => return self.after_the_end(user, voucher, end).await,
+                Known::Plain | Known::Unknown => return Err(BuyError::UnknownVoucher),
+                Known::NotLoaded => return Err(BuyError::Busy),
+            };
+            if self.clock.now() > sale.end + SURELY_OVER {
+                return self.after_the_end(user, voucher, sale.begin).await;
+            }
+            if seen == Some(sale.epoch) {
+                break;
+            }
+            let refused = |why| Ok(Answer::Refused { why, begin: sale.begin });
+            match self.batcher.admit(voucher, sale.epoch, user).await {
+                Ok(Admission::Admitted { order, position }) => {
+                    return Ok(Answer::Admitted { order, ticket: self.ticket(order, user, voucher, sale.epoch, position) });
+                }
+                Ok(Admission::Duplicate(order)) => {
+                    // With a ticket too: a buyer whose first answer was lost knows his id only from here.
+                    return Ok(Answer::Held { order, ticket: self.ticket(order, user, voucher, sale.epoch, 0) });
+                }
+                Ok(Admission::SoldOut) => return refused(Refusal::SoldOut),
+                Ok(Admission::NotBegun) => return refused(Refusal::NotBegun),
+                Ok(Admission::Ended) => return refused(Refusal::Ended),
+                Ok(Admission::Paused) => return refused(Refusal::Paused),
+                Ok(Admission::BacklogFull) => return Err(BuyError::Busy),
+                Err(AdmitError::Uncertain) => return Err(BuyError::Uncertain),
+                Err(error) => {
+                    tracing::debug!(%error, "the gate could not be asked");
+                    return Err(BuyError::Busy);
+                }
+                Ok(Admission::NotReady(_)) => {
+                    seen = Some(sale.epoch);
+                    // SQL first: an old epoch in our own memory is no reason for a rebuild. Bounded, because the database
+                    // may be away and this buyer must hear BUSY within a second.
+                    let fresh = tokio::time::timeout(Duration::from_millis(400), self.index.refresh()).await;
+                    if !matches!(fresh, Ok(Ok(()))) {
+                        return Err(BuyError::Busy);
+                    }
+                }
+            }
+        }
+        self.nudge.look_at(voucher);
         Err(BuyError::Busy)
+    }
+
+    /// A sale that is over needs no hash; whoever won still hears his order.
+    async fn after_the_end(&self, user: UserId, voucher: VoucherId, begin: Millis) -> Result<Answer, BuyError> {
+        let held = self.gate.find_holder(&[voucher], user).await.map_err(|_| BuyError::Busy)?;
+        Ok(match held.first() {
+            Some((_, order, epoch)) => Answer::Held { order: *order, ticket: self.ticket(*order, user, voucher, *epoch, 0) },
+            None => Answer::Refused { why: Refusal::Ended, begin },
+        })
+    }
+
+    fn ticket(&self, order: OrderId, user: UserId, voucher: VoucherId, epoch: Epoch, position: i64) -> String {
+        self.tickets.sign(&Ticket { order, voucher, user, epoch, position, at: self.clock.now() })
     }
 }

@@ -1,10 +1,19 @@
 //! Vouchers and sales: made by merchants, listed for shoppers.
 
-use crate::domain::ids::{ShopId, VoucherId};
+use std::sync::Arc;
+
+use crate::clock::Clock;
+use crate::domain::event::SaleEvent;
+use crate::domain::ids::{ShopId, UserId, VoucherId};
 use crate::domain::sale::SaleState;
 use crate::domain::time::Millis;
 use crate::domain::voucher::{NewSale, NewVoucher, Voucher};
+use crate::gate::Gate;
+use crate::push::bus::Bus;
 use crate::service::ServiceError;
+use crate::service::rebuild::{Rebuilds, Rebuilt};
+use crate::service::sale_index::SaleIndex;
+use crate::store::{NewShop, Store};
 
 /// A voucher as a page shows it.
 #[derive(Debug, Clone)]
@@ -20,32 +29,144 @@ pub struct Listed {
 }
 
 /// Makes and lists vouchers and sales.
-pub struct Sales {}
+pub struct Sales {
+    /// The truth.
+    pub store: Store,
+    /// Asked for units left.
+    pub gate: Gate,
+    /// Loads a new sale.
+    pub rebuilds: Rebuilds,
+    /// Learns of a new sale first.
+    pub index: Arc<SaleIndex>,
+    /// Tells the other instances.
+    pub bus: Bus,
+    /// The time.
+    pub clock: Clock,
+}
 
 impl Sales {
+    /// Saves a shop.
+    pub async fn create_shop(&self, by: UserId, shop: &NewShop) -> Result<ShopId, ServiceError> {
+        let now = self.clock.now();
+        let mut tx = self.store.begin().await?;
+        let id = tx.insert_shop(shop, now).await?;
+        tx.audit(&by.to_string(), "shop.create", &format!("shop {id}"), None, Some(&shop.name), now).await?;
+        tx.commit().await?;
+        Ok(id)
+    }
+
     /// Saves an everyday voucher. The same `key` gives the same voucher.
-    pub async fn create_voucher(&self, _key: Option<&str>, _voucher: NewVoucher) -> Result<VoucherId, ServiceError> {
-        Err(ServiceError::Unavailable(String::new()))
+    pub async fn create_voucher(
+        &self,
+        by: Option<UserId>,
+        key: Option<&str>,
+        voucher: &NewVoucher,
+    ) -> Result<VoucherId, ServiceError> {
+        self.save(by, key, voucher, None).await.map(|(id, _)| id)
     }
 
     /// Saves a voucher with its sale in one transaction, then loads the gate and opens it. The same `key` gives the same
     /// voucher. A gate that cannot be asked now is loaded by the reconciler later.
-    pub async fn create_sale(&self, _key: Option<&str>, _voucher: NewVoucher, _sale: NewSale) -> Result<VoucherId, ServiceError> {
-        Err(ServiceError::Unavailable(String::new()))
+    pub async fn create_sale(
+        &self,
+        by: Option<UserId>,
+        key: Option<&str>,
+        voucher: &NewVoucher,
+        sale: &NewSale,
+    ) -> Result<VoucherId, ServiceError> {
+        let (id, fresh) = self.save(by, key, voucher, Some(sale)).await?;
+        if fresh {
+            match self.rebuilds.rebuild(id, 0).await {
+                Ok(Rebuilt::Open(_)) => {}
+                Ok(other) => tracing::info!(voucher.id = %id, ?other, "the reconciler loads this sale"),
+                // The sale is saved: the merchant's answer must not say otherwise.
+                Err(error) => tracing::warn!(voucher.id = %id, %error, "the gate cannot be loaded now; the reconciler will"),
+            }
+            self.tell(id).await;
+        }
+        Ok(id)
+    }
+
+    /// Every instance reads the sales again.
+    pub async fn tell(&self, voucher: VoucherId) {
+        if let Err(error) = self.index.refresh().await {
+            tracing::warn!(%error, "the sales could not be read");
+        }
+        self.bus.publish_sale(SaleEvent::Changed { voucher });
+    }
+
+    async fn save(
+        &self,
+        by: Option<UserId>,
+        key: Option<&str>,
+        voucher: &NewVoucher,
+        sale: Option<&NewSale>,
+    ) -> Result<(VoucherId, bool), ServiceError> {
+        let now = self.clock.now();
+        let mut tx = self.store.begin().await?;
+        let inserted = tx.insert_voucher(voucher, key, now).await?;
+        if inserted.fresh {
+            if let Some(sale) = sale {
+                tx.insert_sale(inserted.id, sale).await?;
+            }
+            let action = if sale.is_some() { "sale.create" } else { "voucher.create" };
+            let who = by.map_or_else(|| String::from("system"), |user| user.to_string());
+            tx.audit(&who, action, &format!("voucher {}", inserted.id), None, Some(&voucher.title), now).await?;
+            tx.commit().await?;
+        }
+        Ok((inserted.id, inserted.fresh))
     }
 
     /// A shop's vouchers, sales first.
-    pub async fn listed(&self, _shop: ShopId) -> Result<Vec<Listed>, ServiceError> {
-        Err(ServiceError::Unavailable(String::new()))
+    pub async fn listed(&self, shop: ShopId) -> Result<Vec<Listed>, ServiceError> {
+        let mut listed = self.measure(self.store.vouchers_of_shop(shop).await?).await;
+        listed.sort_by_key(|l| order_on_page(l));
+        Ok(listed)
     }
 
     /// Sales on now and soon, over all shops.
     pub async fn front_page(&self) -> Result<Vec<Listed>, ServiceError> {
-        Err(ServiceError::Unavailable(String::new()))
+        if !self.index.is_loaded() {
+            self.index.refresh().await?;
+        }
+        let now = self.clock.now();
+        let vouchers = self.index.sales().into_iter().filter(|(_, sale)| sale.end > now).map(|(v, _)| (*v).clone()).collect();
+        let mut listed = self.measure(vouchers).await;
+        listed.sort_by_key(|l| order_on_page(l));
+        Ok(listed)
     }
 
     /// One voucher; none: unknown.
-    pub async fn one(&self, _voucher: VoucherId) -> Result<Option<Listed>, ServiceError> {
-        Err(ServiceError::Unavailable(String::new()))
+    pub async fn one(&self, voucher: VoucherId) -> Result<Option<Listed>, ServiceError> {
+        let Some(voucher) = self.store.voucher(voucher).await? else { return Ok(None) };
+        Ok(self.measure(vec![voucher]).await.pop())
+    }
+
+    /// Adds the gate's figures in one round trip; SQL's where the gate cannot be asked.
+    async fn measure(&self, vouchers: Vec<Voucher>) -> Vec<Listed> {
+        let now = self.clock.now();
+        let asked: Vec<VoucherId> = vouchers.iter().filter(|v| v.sale.is_some_and(|s| s.end > now)).map(|v| v.id).collect();
+        let stocks = if asked.is_empty() { Vec::new() } else { self.gate.stocks(&asked).await.unwrap_or_default() };
+        let at_gate = |id: VoucherId| asked.iter().position(|a| *a == id).and_then(|i| stocks.get(i).copied().flatten());
+        vouchers
+            .into_iter()
+            .map(|voucher| {
+                let left = voucher.sale.map_or(0, |sale| at_gate(voucher.id).unwrap_or(sale.stock_left));
+                let state = voucher.sale.map(|sale| sale.state(now, left));
+                Listed { voucher, left, measured_at: now, state }
+            })
+            .collect()
+    }
+}
+
+/// On now, then soon, then the rest, each by the instant that comes next; everyday vouchers and past sales last.
+fn order_on_page(listed: &Listed) -> (u8, i64, i64) {
+    let id = listed.voucher.id.0;
+    match (listed.state, listed.voucher.sale) {
+        (Some(SaleState::Open), Some(sale)) => (0, sale.end.0, id),
+        (Some(SaleState::Soon), Some(sale)) => (1, sale.begin.0, id),
+        (Some(SaleState::Paused | SaleState::SoldOut), Some(sale)) => (2, sale.end.0, id),
+        (Some(SaleState::Ended), Some(sale)) => (4, -sale.end.0, id),
+        _ => (3, 0, id),
     }
 }

@@ -15,6 +15,7 @@ mod payments;
 mod place;
 mod run;
 mod sales;
+mod settings;
 mod shops;
 mod tx;
 mod users;

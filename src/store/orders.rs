@@ -165,15 +165,17 @@ impl Store {
         row.map(Order::try_from).transpose()
     }
 
-    /// Which of `vouchers` a user has a live order of, and which order. Uses `orders_one_live`.
-    pub async fn held_by(&self, user: UserId, vouchers: &[VoucherId]) -> Result<Vec<(VoucherId, OrderId)>, StoreError> {
-        let rows = on_store!(self, Db, conn => async {
-            let mut sql = QueryBuilder::<Db>::new("SELECT voucher_id, id FROM orders WHERE live AND user_id = ");
-            sql.push_bind(user.0).push(" AND voucher_id IN ");
+    /// The live orders that a user has of `vouchers`, one a voucher at most. Uses `orders_one_live`.
+    pub async fn held_by(&self, user: UserId, vouchers: &[VoucherId]) -> Result<Vec<Order>, StoreError> {
+        if vouchers.is_empty() {
+            return Ok(Vec::new());
+        }
+        into_orders(on_store!(self, Db, conn => async {
+            let mut sql = QueryBuilder::<Db>::new(select_order!("", "orders o WHERE o.live AND o.user_id = "));
+            sql.push_bind(user.0).push(" AND o.voucher_id IN ");
             push_list(&mut sql, vouchers.iter().map(|v| v.0));
-            sql.build_query_as::<(i64, i64)>().persistent(false).fetch_all(conn).await
-        })?;
-        Ok(rows.into_iter().map(|(voucher, order)| (VoucherId(voucher), OrderId(order))).collect())
+            sql.build_query_as::<OrderRow>().persistent(false).fetch_all(conn).await
+        })?)
     }
 
     /// PENDING orders whose time to pay is over at `now`, the longest overdue first. Uses `orders_due`, never the table.

@@ -70,6 +70,14 @@ impl Store {
         Ok(rows.into_iter().map(Sale::from).collect())
     }
 
+    /// Every sale there ever was, by voucher, for the audit. Reads the table.
+    pub async fn all_sales(&self) -> Result<Vec<Sale>, StoreError> {
+        let rows = on_store!(self, Db, conn => sqlx::query_as::<Db, SaleRow>(
+            sale_columns!("SELECT", "FROM flash_sale ORDER BY voucher_id")
+        ).fetch_all(conn))?;
+        Ok(rows.into_iter().map(Sale::from).collect())
+    }
+
     /// Burns the next number of a sale for a rebuild and answers it with the epoch as it is: `(claim, epoch)`; none: no such
     /// sale. Committed by itself before it returns, so a number is never handed out twice. Uses the primary key.
     pub async fn burn_claim(&self, voucher: VoucherId) -> Result<Option<(Epoch, Epoch)>, StoreError> {

@@ -52,9 +52,11 @@ impl Store {
         Ok(row.map(Credentials::from))
     }
 
-    /// How many users there are. Scans; for the start of the demo only.
-    pub async fn count_users(&self) -> Result<i64, StoreError> {
-        on_store!(self, Db, conn => sqlx::query_scalar::<Db, i64>("SELECT COUNT(*) FROM users").fetch_one(conn))
+    /// Whether there are users with a password beside those with these two phones. Scans; for the start of the demo only.
+    pub async fn has_users_beside(&self, one: &Phone, other: &Phone) -> Result<bool, StoreError> {
+        on_store!(self, Db, conn => sqlx::query_scalar::<Db, bool>(
+            "SELECT EXISTS (SELECT 1 FROM users WHERE password_hash IS NOT NULL AND phone <> $1 AND phone <> $2)"
+        ).bind(one.as_str()).bind(other.as_str()).fetch_one(conn))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Vouchers with their sale, when they have one. The sale's own statements are `sales.rs`.
 
+use std::time::Duration;
+
 use sqlx::QueryBuilder;
 
 use super::run::{changed, on_store, on_tx, push_list};
@@ -100,6 +102,22 @@ impl Store {
             select_voucher!("WHERE v.shop_id = $1 ORDER BY v.id LIMIT 1000")
         ).bind(shop.0).fetch_all(conn))?;
         Ok(rows.into_iter().map(Voucher::from).collect())
+    }
+
+    /// The vouchers whose sale is still to come, on, or over for less than `closed_within`. Uses `flash_sale_by_end`.
+    pub async fn vouchers_not_over(&self, now: Millis, closed_within: Duration) -> Result<Vec<Voucher>, StoreError> {
+        let rows = on_store!(self, Db, conn => sqlx::query_as::<Db, VoucherRow>(
+            select_voucher!("WHERE s.end_at > $1 ORDER BY v.id")
+        ).bind((now - closed_within).0).fetch_all(conn))?;
+        Ok(rows.into_iter().map(Voucher::from).collect())
+    }
+
+    /// Every voucher above `after` with the end of its sale; none: an everyday one. Uses the primary keys.
+    pub async fn voucher_ends(&self, after: VoucherId) -> Result<Vec<(VoucherId, Option<Millis>)>, StoreError> {
+        let rows = on_store!(self, Db, conn => sqlx::query_as::<Db, (i64, Option<i64>)>(
+            "SELECT v.id, s.end_at FROM voucher v LEFT JOIN flash_sale s ON s.voucher_id = v.id WHERE v.id > $1 ORDER BY v.id"
+        ).bind(after.0).fetch_all(conn))?;
+        Ok(rows.into_iter().map(|(id, end)| (VoucherId(id), end.map(Millis))).collect())
     }
 
     /// Price and title of those among `vouchers` that have a sale; one that is missing can never be ordered. Uses the

@@ -150,7 +150,7 @@ async fn orders_are_listed_newest_first_and_in_pages(db: Database) {
     assert_eq!(ids(db.store.live_and_recent(user, NOW, 1).await.unwrap()), [4]);
     assert_eq!(db.store.live_order_of(user, v).await.unwrap().unwrap().id, live.id);
     assert!(db.store.live_order_of(user, VoucherId(404)).await.unwrap().is_none());
-    assert_eq!(db.store.held_by(user, &[v, VoucherId(404)]).await.unwrap(), [(v, live.id)]);
+    assert_eq!(ids(db.store.held_by(user, &[v, VoucherId(404)]).await.unwrap()), [4]);
     assert!(db.store.held_by(user, &[]).await.unwrap().is_empty());
 }
 

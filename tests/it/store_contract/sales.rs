@@ -32,7 +32,14 @@ async fn a_sale_is_read_until_it_was_over_long_enough(db: Database) {
         (end + 60 * MINUTE, 60 * MINUTE, 0),
     ] {
         assert_eq!(db.store.sales_not_over(at, within).await.unwrap().len(), found, "{at} {within:?}");
+        let vouchers = db.store.vouchers_not_over(at, within).await.unwrap();
+        assert_eq!(vouchers.iter().filter_map(|v| v.sale).count(), found, "{at} {within:?}");
     }
+    assert_eq!(db.store.all_sales().await.unwrap(), [sale]);
+    assert_eq!(db.store.voucher_ends(VoucherId(0)).await.unwrap(), [(id, Some(end))]);
+    assert!(db.store.voucher_ends(id).await.unwrap().is_empty());
+    assert_eq!(db.store.keep_setting("lanes", "4").await.unwrap(), "4");
+    assert_eq!(db.store.keep_setting("lanes", "8").await.unwrap(), "4", "the first value is kept");
     let mut tx = db.store.begin().await.unwrap();
     assert!(matches!(tx.insert_sale(id, &hour(1)).await, Err(StoreError::Conflict)));
     // A failed statement spoils its transaction on both databases alike.

@@ -1,0 +1,68 @@
+//! The secrets of a shop that nobody typed: made once, kept in the data dir, readable by the owner alone.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use data_encoding::HEXLOWER;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::domain::ticket::TicketKey;
+
+/// What every other secret is derived from.
+pub struct Secrets {
+    root: [u8; 32],
+}
+
+impl Secrets {
+    /// Reads `DIR/secrets`, or makes it with mode 0600 when it is not there.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, or holds something else.
+    pub fn load_or_create(data_dir: &Path) -> anyhow::Result<Self> {
+        let path = data_dir.join("secrets");
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(mut file) => {
+                let root: [u8; 32] = rand::random();
+                file.write_all(format!("root {}\n", HEXLOWER.encode(&root)).as_bytes())
+                    .and_then(|()| file.sync_all())
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+                Ok(Self { root })
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                let mut text = String::new();
+                File::open(&path)
+                    .and_then(|mut f| f.read_to_string(&mut text))
+                    .with_context(|| format!("cannot read {}", path.display()))?;
+                let root = text
+                    .lines()
+                    .find_map(|line| line.strip_prefix("root "))
+                    .and_then(|hex| HEXLOWER.decode(hex.trim().as_bytes()).ok())
+                    .and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+                match root {
+                    Some(root) => Ok(Self { root }),
+                    None => bail!("{} does not hold the secrets of a shop; put the right file back", path.display()),
+                }
+            }
+            Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
+        }
+    }
+
+    /// A key for one purpose; knowing it tells nothing of the others.
+    fn derive(&self, purpose: &str) -> [u8; 32] {
+        let mut block = [0; 64];
+        block[..32].copy_from_slice(&self.root);
+        let mut mac = <Hmac<Sha256> as KeyInit>::new(&block.into());
+        mac.update(purpose.as_bytes());
+        mac.finalize().into_bytes().into()
+    }
+
+    /// Signs tickets.
+    #[must_use]
+    pub fn ticket_key(&self) -> TicketKey {
+        TicketKey::new(self.derive("ticket"))
+    }
+}

@@ -1,0 +1,169 @@
+//! Does each gate fit the books? Looks without stopping the sale, and rebuilds what does not fit.
+//!
+//! SQL is read first: an old epoch in a caller's memory is no reason for a rebuild, or each rebuild would start the next.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::clock::Clock;
+use crate::domain::ids::VoucherId;
+use crate::domain::ledger;
+use crate::domain::sale::Sale;
+use crate::gate::{Gate, GateSnapshot};
+use crate::service::ServiceError;
+use crate::service::rebuild::{Rebuilds, Rebuilt};
+use crate::service::sale_index::SaleIndex;
+use crate::store::Store;
+
+/// How long a gate may stay closed under the right epoch before somebody else than its rebuilder takes over: longer than
+/// a rebuild from its load to its open.
+const CLOSED_TOO_LONG: Duration = Duration::from_secs(3);
+
+/// Tells the reconciler of this process that a gate was not ready.
+#[derive(Debug, Clone, Default)]
+pub struct Nudge(Arc<Notify>);
+
+impl Nudge {
+    /// Asks for a look, soon.
+    pub fn look_at(&self, voucher: VoucherId) {
+        tracing::debug!(voucher.id = %voucher, "a gate is not ready");
+        self.0.notify_one();
+    }
+
+    /// Returns when somebody asked.
+    pub async fn asked(&self) {
+        self.0.notified().await;
+    }
+}
+
+/// What a look at one gate found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finding {
+    /// Open, and everything fits.
+    Fits,
+    /// In a rebuilder's hands, or not yet known to be stuck.
+    Closed,
+    /// Only the pause differs from SQL.
+    PauseDiffers,
+    /// Must be rebuilt; why.
+    Broken(&'static str),
+}
+
+/// Compares one gate with SQL's sale. Pure.
+#[must_use]
+pub fn compare(sale: &Sale, gate: &GateSnapshot) -> Finding {
+    let Some(hash) = &gate.sale else { return Finding::Broken("the sale's hash is missing") };
+    let Some(stock) = gate.stock else { return Finding::Broken("the stock key is missing") };
+    if !hash.run_id_fits {
+        return Finding::Broken("the gate was loaded on another server");
+    }
+    if !gate.stream_there {
+        return Finding::Broken("the stream is missing");
+    }
+    if !hash.open {
+        return Finding::Closed;
+    }
+    if hash.epoch != sale.epoch {
+        return Finding::Broken("the gate's epoch is not the database's");
+    }
+    if !ledger::gate_sum_holds(stock, gate.holders, hash.total) {
+        return Finding::Broken("stock and holders do not add up to the total");
+    }
+    if hash.total != sale.stock_total {
+        return Finding::Broken("the gate's total is not the database's");
+    }
+    if hash.paused != sale.paused { Finding::PauseDiffers } else { Finding::Fits }
+}
+
+/// Keeps gates and books together.
+pub struct Reconciler {
+    /// The truth.
+    pub store: Store,
+    /// The gates.
+    pub gate: Gate,
+    /// Puts right what does not fit.
+    pub rebuilds: Rebuilds,
+    /// Told when an epoch moved.
+    pub index: Arc<SaleIndex>,
+    /// The time.
+    pub clock: Clock,
+    /// Since when a gate is seen closed.
+    pub closed_since: Mutex<HashMap<VoucherId, Instant>>,
+}
+
+impl Reconciler {
+    /// Looks at every sale that is not over and rebuilds what must be. Returns how many were rebuilt and opened.
+    pub async fn round(&self) -> Result<usize, ServiceError> {
+        let now = self.clock.now();
+        let sales: Vec<Sale> = self.store.sales_not_over(now, Duration::ZERO).await?;
+        let ids: Vec<VoucherId> = sales.iter().map(|s| s.voucher).collect();
+        let gates = self.gate.snapshots(&ids).await?;
+        let mut opened = 0;
+        for (sale, gate) in sales.iter().zip(&gates) {
+            if self.look(sale, gate).await? {
+                opened += 1;
+            }
+        }
+        if opened > 0 {
+            self.index.want_refresh();
+        }
+        Ok(opened)
+    }
+
+    async fn look(&self, sale: &Sale, gate: &GateSnapshot) -> Result<bool, ServiceError> {
+        let mut finding = compare(sale, gate);
+        if finding == Finding::Closed {
+            if !self.closed_too_long(sale.voucher) {
+                return Ok(false);
+            }
+            finding = Finding::Broken("closed for longer than a rebuild");
+        } else {
+            self.closed().remove(&sale.voucher);
+        }
+        if matches!(finding, Finding::Broken(_)) {
+            // Once more, both sides fresh: a rebuild elsewhere may have moved the epoch between our two reads.
+            let Some(fresh) = self.store.sale(sale.voucher).await? else { return Ok(false) };
+            let again = self.gate.snapshot(sale.voucher).await?;
+            match compare(&fresh, &again) {
+                Finding::Broken(why) => finding = Finding::Broken(why),
+                Finding::Closed if self.closed_too_long(sale.voucher) => {}
+                _ => return Ok(false),
+            }
+        }
+        match finding {
+            Finding::Fits | Finding::Closed => Ok(false),
+            Finding::PauseDiffers => {
+                self.gate.set_paused(sale.voucher, sale.epoch, sale.paused).await?;
+                Ok(false)
+            }
+            Finding::Broken(why) => {
+                if sale.epoch > 0 {
+                    tracing::warn!(voucher.id = %sale.voucher, why, "rebuilding the gate");
+                }
+                match self.rebuilds.rebuild(sale.voucher, 0).await? {
+                    Rebuilt::Open(_) => {
+                        self.closed().remove(&sale.voucher);
+                        Ok(true)
+                    }
+                    Rebuilt::GivenUp(why) => {
+                        tracing::info!(voucher.id = %sale.voucher, why, "rebuild given up; it is tried again");
+                        Ok(false)
+                    }
+                    Rebuilt::Unknown => Ok(false),
+                }
+            }
+        }
+    }
+
+    fn closed_too_long(&self, voucher: VoucherId) -> bool {
+        self.closed().entry(voucher).or_insert_with(Instant::now).elapsed() > CLOSED_TOO_LONG
+    }
+
+    fn closed(&self) -> std::sync::MutexGuard<'_, HashMap<VoucherId, Instant>> {
+        self.closed_since.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,90 @@
+//! The accept loop: how many connections at once, how long a client may take to say what it wants, and how it all ends.
+//!
+//! Our own, because the ready-made one knows neither a time limit for headers nor a limit on connections.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tower::ServiceExt;
+
+use crate::shutdown::Shutdown;
+
+/// Connections at once; the next one waits in the kernel's queue until another ends.
+const MOST_CONNECTIONS: usize = 60_000;
+/// From the first byte of a request to the end of its headers, and between two requests of one connection.
+const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+/// Request line and headers together; more is answered 431.
+const HEADER_BYTES: usize = 16 * 1024;
+/// After an accept that failed (no file descriptor left, most likely).
+const PAUSE_AFTER_TROUBLE: Duration = Duration::from_millis(50);
+
+/// Serves `router` until `stop` begins, then takes no new connection. The open ones are tasks of `stop`: they finish the
+/// request in flight and end.
+pub async fn serve(listener: TcpListener, router: Router, stop: Shutdown) {
+    let room = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    loop {
+        let accepted = tokio::select! {
+            accepted = accept(&listener, &room) => accepted,
+            () = stop.begun() => return,
+        };
+        let Some((stream, client, place)) = accepted else {
+            tokio::time::sleep(PAUSE_AFTER_TROUBLE).await;
+            continue;
+        };
+        let (router, until) = (router.clone(), stop.clone());
+        stop.spawn(async move {
+            converse(stream, client, router, until).await;
+            drop(place);
+        });
+    }
+}
+
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> Option<(TcpStream, SocketAddr, tokio::sync::OwnedSemaphorePermit)> {
+    let place = room.clone().acquire_owned().await.ok()?;
+    match listener.accept().await {
+        Ok((stream, client)) => Some((stream, client, place)),
+        Err(error) => {
+            tracing::warn!(%error, "a connection could not be accepted");
+            None
+        }
+    }
+}
+
+/// One connection from its first request to its last. A client that breaks off or speaks nonsense is no news.
+async fn converse(stream: TcpStream, client: SocketAddr, router: Router, stop: Shutdown) {
+    // Small answers at once: Nagle's delay would cost every buyer 40 ms.
+    let _ = stream.set_nodelay(true);
+    let service = service_fn(move |mut request: http::Request<Incoming>| {
+        request.extensions_mut().insert(ConnectInfo(client));
+        let router = router.clone();
+        async move { Ok::<_, Infallible>(router.oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {})) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_WITHIN)
+        .max_buf_size(HEADER_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => {}
+        () = stop.begun() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await;
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Killed at any moment, started again: every id that a buyer was given becomes one row, none twice.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::support::shop::Shop;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kill_minus_nine_in_the_middle_of_a_sale_loses_no_order_and_doubles_none() {
+    let mut shop = Shop::new().await;
+    let mut server = shop.serve(&[]).await;
+    shop.seed(2_000).await;
+    let voucher = shop.sale(&server.http, 2_000).await;
+    let told = Arc::new(AtomicUsize::new(0));
+
+    let clicks = shop.click(&server.http, voucher, 0, 2_000, 32, told.clone());
+    let killer = async {
+        while told.load(Ordering::Relaxed) < 600 {
+            tokio::task::yield_now().await;
+        }
+        server.kill().await;
+    };
+    let ((mut heard, _), ()) = tokio::join!(clicks, killer);
+    assert!((600..2_000).contains(&heard.len()), "the kill came in the middle: {} were told", heard.len());
+
+    let mut server = shop.serve(&[]).await;
+    let verdicts = shop.verdicts(&server.http, &heard).await;
+    assert!(verdicts.iter().all(|v| v == "PENDING"), "an id that was given is an order");
+    // Who got no answer presses again, and so does everybody else: nobody gets two.
+    let (again, unsure) = shop.click(&server.http, voucher, 0, 2_000, 32, Arc::default()).await;
+    assert_eq!((again.len(), unsure), (2_000, 0));
+    let first: HashSet<(usize, String)> = heard.drain(..).map(|t| (t.buyer, t.order)).collect();
+    let second: HashSet<(usize, String)> = again.iter().map(|t| (t.buyer, t.order.clone())).collect();
+    assert!(first.is_subset(&second), "a retry hears the same order id");
+    assert!(shop.verdicts(&server.http, &again).await.iter().all(|v| v == "PENDING"));
+    assert_eq!(shop.count("SELECT COUNT(*) FROM orders WHERE live").await, 2_000);
+    assert_eq!(shop.count("SELECT COUNT(*) FROM orders").await, 2_000);
+    assert_eq!(shop.count("SELECT stock_left FROM flash_sale").await, 0);
+    shop.audited().await;
+    assert_eq!(server.terminate().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entries_left_in_the_stream_are_sold_after_a_restart_and_so_is_exactly_the_rest() {
+    let mut shop = Shop::new().await;
+    // Nobody saves orders here: what is admitted stays in the stream.
+    let mut front = shop.serve(&["--roles", "web"]).await;
+    shop.seed(200).await;
+    let voucher = shop.sale(&front.http, 100).await;
+    let (first, _) = shop.click(&front.http, voucher, 0, 50, 8, Arc::default()).await;
+    assert_eq!(first.len(), 50);
+    front.kill().await;
+
+    let mut server = shop.serve(&[]).await;
+    assert!(shop.verdicts(&server.http, &first).await.iter().all(|v| v == "PENDING"));
+    let (rest, unsure) = shop.click(&server.http, voucher, 50, 200, 16, Arc::default()).await;
+    assert_eq!((rest.len(), unsure), (50, 0), "exactly the rest is sold");
+    assert!(shop.verdicts(&server.http, &rest).await.iter().all(|v| v == "PENDING"));
+    assert_eq!(shop.count("SELECT COUNT(*) FROM orders WHERE live").await, 100);
+    shop.audited().await;
+    assert_eq!(server.terminate().await, 0);
+}

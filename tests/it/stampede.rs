@@ -1,0 +1,121 @@
+//! Ten thousand people, a hundred units: exactly a hundred are sold, over HTTP, by real processes.
+//!
+//! `make test` runs a tenth of the buyers; `SECKILL_LONG_TESTS=1` (`make test-long`) all of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::join_all;
+
+use sqlx::{Connection, SqliteConnection};
+
+use crate::support::app::{On, TestApp};
+use crate::support::redis::TestRedis;
+use crate::support::{long, process};
+
+async fn exactly_as_many_as_there_are(on: On) {
+    let (buyers, stock) = (if long() { 10_000 } else { 1_000 }, 100);
+    let app = Arc::new(TestApp::on(on).start().await);
+    let voucher = app.sale(stock).await;
+    let tokens = Arc::new(app.buyers(buyers).await);
+    let next = Arc::new(AtomicUsize::new(0));
+    let scripts_before = calls_of_evalsha(&app).await;
+    let clients = (0..64).map(|_| {
+        let (app, tokens, next) = (app.clone(), tokens.clone(), next.clone());
+        tokio::task::spawn(async move {
+            let mut won = Vec::new();
+            let mut sold_out = 0;
+            while let Some(buyer) = tokens.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let answer = app.buy(buyer, voucher).await;
+                assert_eq!(answer.status, 200, "{}", answer.text());
+                match answer.json()["success"].as_bool() {
+                    Some(true) => won.push(app.admitted(&answer)),
+                    _ => {
+                        assert_eq!(answer.code(), "SOLD_OUT");
+                        sold_out += 1;
+                    }
+                }
+            }
+            (won, sold_out)
+        })
+    });
+    let results: Vec<_> = join_all(clients).await.into_iter().map(Result::unwrap).collect();
+    let scripts = calls_of_evalsha(&app).await - scripts_before;
+    let mut won: Vec<_> = results.iter().flat_map(|(won, _)| won.clone()).collect();
+    won.sort_unstable();
+    won.dedup();
+    let sold_out: usize = results.iter().map(|(_, n)| n).sum();
+    assert_eq!((won.len(), sold_out), (100, buyers - 100));
+    app.settled().await;
+    let services = &app.app.services;
+    let sale = services.store.sale(voucher).await.unwrap().unwrap();
+    assert_eq!(sale.stock_left, 0);
+    assert_eq!(services.gate.stocks(&[voucher]).await.unwrap(), [Some(0)]);
+    let mut rows: Vec<_> = services.store.live_orders_of(voucher).await.unwrap().into_iter().map(|(_, id)| id).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, won, "the orders are exactly the ids that were given out");
+    assert!(buyers >= 8 * scripts, "{buyers} purchases needed {scripts} script calls");
+    let app = Arc::into_inner(app).unwrap();
+    app.finish().await;
+}
+
+/// Script calls that the server has seen.
+async fn calls_of_evalsha(app: &TestApp) -> usize {
+    let info: String = app.ask("INFO commandstats").await;
+    let line = info.lines().find(|l| l.starts_with("cmdstat_evalsha:")).unwrap_or("calls=0,");
+    line.split("calls=").nth(1).and_then(|rest| rest.split(',').next()).unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_units_are_sold_a_hundred_times_on_sqlite() {
+    exactly_as_many_as_there_are(On::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hundred_units_are_sold_a_hundred_times_on_postgres() {
+    exactly_as_many_as_there_are(On::Postgres).await;
+}
+
+/// The audit beside a shop, as a verb of the real binary: exit code and report.
+async fn audit(options: &[String]) -> (i32, serde_json::Value) {
+    let mut arguments = vec!["audit", "--json"];
+    arguments.extend(options.iter().map(String::as_str));
+    let (code, out, err) = process::run(&arguments, "").await;
+    let report = serde_json::from_str(out.trim()).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
+    (code, report)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_audit_finds_every_hand_in_the_books() {
+    let redis = TestRedis::start().await;
+    let app = TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).start().await;
+    let (voucher, buyers) = (app.sale(10).await, app.buyers(3).await);
+    let mut ids = Vec::new();
+    for buyer in &buyers {
+        ids.push(app.admitted(&app.buy(buyer, voucher).await));
+    }
+    app.settled().await;
+    let options = app.data_options();
+    let database = app.data_dir().join("seckill.db");
+    let (code, report) = audit(&options).await;
+    assert_eq!(code, 0, "{report}");
+    let line = &report["vouchers"][0];
+    assert_eq!((&line["I"], &line["D"], &line["A"], &line["R"]), (&10.into(), &7.into(), &3.into(), &7.into()));
+
+    // The reconciler of a running shop would put these right within a second: the audit looks at a stopped one.
+    let dir = app.stop_and_keep().await;
+    let (stock, holders) = (format!("seckill:{{0}}:stock:{voucher}"), format!("seckill:{{0}}:order:{voucher}"));
+    let _: i64 = redis.ask(&format!("INCR {stock}")).await;
+    assert_eq!(audit(&options).await.0, 1, "a unit out of nowhere");
+    let _: i64 = redis.ask(&format!("DECR {stock}")).await;
+    assert_eq!(audit(&options).await.0, 0);
+    let _: i64 = redis.ask(&format!("HDEL {holders} {}", buyers[0].id)).await;
+    assert_eq!(audit(&options).await.0, 1, "a holder lost");
+    let _: i64 = redis.ask(&format!("HSET {holders} {} {}", buyers[0].id, ids[0])).await;
+    assert_eq!(audit(&options).await.0, 0);
+    let mut connection = SqliteConnection::connect(database.to_str().unwrap()).await.unwrap();
+    sqlx::query("DELETE FROM orders WHERE id = $1").bind(ids[1].0).execute(&mut connection).await.unwrap();
+    assert_eq!(audit(&options).await.0, 1, "an order row deleted");
+    drop(redis);
+    assert_eq!(process::run(&["audit", "--data-dir", dir.path().to_str().unwrap()], "").await.0, 2, "nothing to look at");
+}

@@ -1,0 +1,310 @@
+//! A whole shop for one test: production wiring, own data dir, own managed Redis, own database, a clock that can be moved.
+//!
+//! Every test ends with [`TestApp::finish`]: it fails a test that leaves unacknowledged entries, dead letters, open releases
+//! or an unbalanced ledger behind.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::Parser;
+use seckill::app::{self, App};
+use seckill::clock::Clock;
+use seckill::config::ServeArgs;
+use seckill::domain::ids::{Lane, OrderId, ShopId, UserId, VoucherId};
+use seckill::domain::money::Fen;
+use seckill::domain::voucher::{NewSale, NewVoucher};
+use seckill::store::RELEASE;
+use seckill::service::users::Registration;
+use seckill::store::NewShop;
+use secrecy::ExposeSecret;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::http::{Answer, Http};
+use super::postgres::fresh_database;
+
+#[derive(Parser)]
+struct Options {
+    #[command(flatten)]
+    serve: ServeArgs,
+}
+
+/// Which database a test stands on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    Sqlite,
+    Postgres,
+}
+
+/// A user with a session.
+#[derive(Debug, Clone)]
+pub struct Buyer {
+    pub id: UserId,
+    pub token: String,
+}
+
+/// What a test may change before the shop starts.
+pub struct Builder {
+    on: On,
+    options: Vec<String>,
+}
+
+impl Builder {
+    /// An option of `seckill serve`.
+    pub fn with(mut self, option: &str, value: &str) -> Self {
+        self.options.push(option.to_owned());
+        if !value.is_empty() {
+            self.options.push(value.to_owned());
+        }
+        self
+    }
+
+    /// Starts the shop.
+    pub async fn start(self) -> TestApp {
+        let dir = short_dir();
+        let database = match self.on {
+            On::Sqlite => None,
+            On::Postgres => Some(fresh_database().await),
+        };
+        let mut options = vec![String::from("test"), String::from("--listen"), String::from("127.0.0.1:0")];
+        options.extend([String::from("--data-dir"), dir.path().join("d").display().to_string()]);
+        options.extend([String::from("--rate-limit"), String::from("off")]);
+        if let Some(url) = &database {
+            options.extend([String::from("--database-url"), url.clone()]);
+        }
+        options.extend(self.options);
+        // A later option of the test replaces an earlier default.
+        let args = Options::try_parse_from(dedup(options)).unwrap().serve;
+        TestApp::boot(args, Arc::new(dir), Clock::default()).await
+    }
+}
+
+/// Options given twice: the last one wins.
+fn dedup(options: Vec<String>) -> Vec<String> {
+    let mut kept: Vec<(String, Option<String>)> = Vec::new();
+    let mut rest = options.into_iter().skip(1).peekable();
+    while let Some(name) = rest.next() {
+        let value = rest.next_if(|v| !v.starts_with("--"));
+        kept.retain(|(n, _)| *n != name);
+        kept.push((name, value));
+    }
+    let pairs = kept.into_iter().flat_map(|(name, value)| std::iter::once(name).chain(value));
+    std::iter::once(String::from("test")).chain(pairs).collect()
+}
+
+/// A directory whose path leaves room for a socket's name.
+pub fn short_dir() -> TempDir {
+    tempfile::Builder::new().prefix("sk").tempdir_in("/tmp").unwrap()
+}
+
+/// A running shop.
+pub struct TestApp {
+    pub app: App,
+    pub http: Http,
+    pub base: String,
+    pub clock: Clock,
+    pub args: ServeArgs,
+    pub shop: ShopId,
+    dir: Arc<TempDir>,
+    next_phone: AtomicU64,
+    finished: bool,
+}
+
+impl TestApp {
+    /// A shop on SQLite with its own Redis and no request limits.
+    pub async fn start() -> Self {
+        Self::on(On::Sqlite).start().await
+    }
+
+    /// To change something first.
+    pub fn on(on: On) -> Builder {
+        Builder { on, options: Vec::new() }
+    }
+
+    async fn boot(args: ServeArgs, dir: Arc<TempDir>, clock: Clock) -> Self {
+        let app = app::start(&args, clock.clone()).await.unwrap_or_else(|e| panic!("the shop does not start: {e:?}"));
+        let base = format!("http://{}", app.address);
+        let shop = match app.services.store.shops().await.unwrap().first() {
+            Some(shop) => shop.id,
+            None => {
+                let mut tx = app.services.store.begin().await.unwrap();
+                let id = tx.insert_shop(&NewShop::named("测试小馆"), clock.now()).await.unwrap();
+                tx.commit().await.unwrap();
+                id
+            }
+        };
+        let http = Http::new(&base);
+        Self { app, http, base, clock, args, shop, dir, next_phone: AtomicU64::new(19_700_000_000), finished: false }
+    }
+
+    /// The data dir of this shop.
+    pub fn data_dir(&self) -> PathBuf {
+        self.args.data.data_dir.clone()
+    }
+
+    /// Options that let another command open this shop's data.
+    pub fn data_options(&self) -> Vec<String> {
+        let mut options = vec![String::from("--data-dir"), self.data_dir().display().to_string()];
+        if let Some(url) = &self.args.data.database_url {
+            options.extend([String::from("--database-url"), url.expose_secret().to_owned()]);
+        }
+        if let Some(url) = &self.args.data.redis_url {
+            options.extend([String::from("--redis-url"), url.expose_secret().to_owned()]);
+        }
+        options
+    }
+
+    /// Users with a session each.
+    pub async fn buyers(&self, count: usize) -> Vec<Buyer> {
+        let services = &self.app.services;
+        let first = self.next_phone.fetch_add(count as u64, Ordering::Relaxed);
+        let mut tx = services.store.begin().await.unwrap();
+        let ids = tx.insert_users_bulk(first, count as u64, self.clock.now()).await.unwrap();
+        tx.commit().await.unwrap();
+        let mut users = Vec::with_capacity(count);
+        for id in ids {
+            users.push(services.users.by_id(id).await.unwrap().unwrap());
+        }
+        let tokens = self.app.sessions.seed(&users).await.unwrap();
+        users.into_iter().zip(tokens).map(|(user, token)| Buyer { id: user.id, token }).collect()
+    }
+
+    /// One user with a session.
+    pub async fn buyer(&self) -> Buyer {
+        self.buyers(1).await.pop().unwrap()
+    }
+
+    /// An admin with a session, made as an operator makes one.
+    pub async fn admin(&self) -> Buyer {
+        let phone = self.next_phone.fetch_add(1, Ordering::Relaxed).to_string();
+        let services = &self.app.services;
+        let typed = Registration { phone, password: "korrekt pferd".to_owned().into(), nick_name: None, admin: true };
+        let user = services.users.register(typed).await.unwrap();
+        let token = self.app.sessions.seed(std::slice::from_ref(&user)).await.unwrap().pop().unwrap();
+        Buyer { id: user.id, token }
+    }
+
+    /// A sale that is on, with `stock` units.
+    pub async fn sale(&self, stock: i64) -> VoucherId {
+        self.sale_between(stock, -1_000, 3_600_000).await
+    }
+
+    /// A sale whose window is given in milliseconds from now.
+    pub async fn sale_between(&self, stock: i64, begin: i64, end: i64) -> VoucherId {
+        let now = self.clock.now().0;
+        let sale = NewSale {
+            stock,
+            begin: seckill::domain::time::Millis(now + begin),
+            end: seckill::domain::time::Millis(now + end),
+            captcha: false,
+        };
+        self.app.services.sales.create_sale(None, None, &self.voucher("下午茶"), &sale).await.unwrap()
+    }
+
+    /// The fields of some voucher.
+    pub fn voucher(&self, title: &str) -> NewVoucher {
+        NewVoucher {
+            shop: self.shop,
+            title: title.to_owned(),
+            sub_title: String::from("全天"),
+            rules: String::new(),
+            pay_value: Fen(4900),
+            actual_value: Fen(10_000),
+        }
+    }
+
+    /// A click.
+    pub async fn buy(&self, buyer: &Buyer, voucher: VoucherId) -> Answer {
+        self.http.post_as(&buyer.token, &format!("/api/voucher-order/seckill/{voucher}")).await
+    }
+
+    /// A click that is admitted: the order id.
+    #[track_caller]
+    pub fn admitted(&self, answer: &Answer) -> OrderId {
+        answer.data().as_str().unwrap_or_else(|| panic!("no order id in {}", answer.text())).parse().unwrap()
+    }
+
+    /// The order as the API tells it.
+    pub async fn order(&self, buyer: &Buyer, id: OrderId) -> Value {
+        self.http.get_as(&buyer.token, &format!("/api/voucher-order/{id}")).await.data()
+    }
+
+    /// Waits until nothing is under way: streams empty, releases applied. Panics after 30 s.
+    pub async fn settled(&self) {
+        let services = &self.app.services;
+        let give_up = tokio::time::Instant::now() + Duration::from_secs(30);
+        loop {
+            let mut waiting = services.store.open_outbox_count(RELEASE).await.unwrap_or(1);
+            for lane in 0..self.args.data.lanes {
+                waiting += services.queue.depth(Lane(lane)).await.map_or(1, |d| d.len);
+            }
+            if waiting == 0 {
+                return;
+            }
+            assert!(tokio::time::Instant::now() < give_up, "{waiting} entries or releases are still under way after 30 s");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Fails unless every equation holds.
+    #[track_caller]
+    pub fn balanced(&self) -> impl Future<Output = ()> {
+        let audit = self.app.services.audit.clone();
+        async move {
+            let report = audit.run().await.unwrap();
+            assert!(report.ok, "the books do not balance: {}", serde_json::to_string_pretty(&report).unwrap());
+        }
+    }
+
+    /// A Redis command, its words split at spaces.
+    pub async fn ask<T: redis::FromRedisValue>(&self, words: &str) -> T {
+        let mut words = words.split(' ');
+        let mut command = redis::cmd(words.next().unwrap());
+        words.for_each(|word| drop(command.arg(word)));
+        command.query_async(&mut self.app.services.redis.shared()).await.unwrap()
+    }
+
+    /// Stops the shop and keeps its data for whoever looks at it next.
+    pub async fn stop_and_keep(mut self) -> Arc<TempDir> {
+        self.stop().await;
+        self.dir.clone()
+    }
+
+    /// The end of a test that means to leave a mess, told in `why`.
+    pub async fn abandon(mut self, why: &str) {
+        assert!(!why.is_empty());
+        self.stop().await;
+    }
+
+    /// The end of every other test.
+    pub async fn finish(mut self) {
+        self.settled().await;
+        self.balanced().await;
+        let dead = self.app.services.store.open_dead_letter_count().await.unwrap();
+        assert_eq!(dead, 0, "dead letters are left behind");
+        self.stop().await;
+    }
+
+    async fn stop(&mut self) {
+        self.finished = true;
+        assert!(self.app.stop_by_ref().await, "the shop did not stop in time");
+    }
+
+    /// Stops this process' part and starts it again on the same data.
+    pub async fn restart(mut self) -> Self {
+        self.stop().await;
+        let (args, dir, clock) = (self.args.clone(), self.dir.clone(), self.clock.clone());
+        drop(self);
+        Self::boot(args, dir, clock).await
+    }
+}
+
+impl Drop for TestApp {
+    fn drop(&mut self) {
+        if !self.finished && !std::thread::panicking() {
+            panic!("the test ended without finish(): nobody checked what it left behind");
+        }
+    }
+}

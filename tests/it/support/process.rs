@@ -1,0 +1,80 @@
+//! The real binary as a child process: started, listened to, killed by its own id.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use super::http::Http;
+
+/// The binary under test.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_seckill");
+
+/// A running `seckill serve`.
+pub struct Process {
+    pub child: Child,
+    pub base: String,
+    pub http: Http,
+    /// What it printed before the ready line.
+    pub printed: Vec<String>,
+}
+
+impl Process {
+    /// Starts `seckill serve` with `options` and waits for its ready line.
+    pub async fn serve(data_dir: &Path, options: &[&str]) -> Self {
+        let mut command = Command::new(BINARY);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"]).arg(data_dir).args(options);
+        Self::start(command).await
+    }
+
+    /// Starts what `command` says and waits for its ready line.
+    pub async fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut printed = Vec::new();
+        let ready = async {
+            while let Some(line) = lines.next_line().await.unwrap() {
+                if let Some(base) = line.strip_prefix("listening on ") {
+                    return base.to_owned();
+                }
+                printed.push(line);
+            }
+            panic!("it ended before it listened: {printed:?}");
+        };
+        let base = tokio::time::timeout(Duration::from_secs(30), ready).await.expect("no ready line within 30 s");
+        let http = Http::new(&base);
+        Self { child, base, http, printed }
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub async fn kill(&mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// SIGTERM; the exit code.
+    pub async fn terminate(&mut self) -> i32 {
+        let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id().unwrap()).unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let status = tokio::time::timeout(Duration::from_secs(15), self.child.wait()).await.expect("no end within 15 s").unwrap();
+        status.code().unwrap_or(-1)
+    }
+}
+
+/// Runs a verb to its end: exit code, stdout, stderr.
+pub async fn run(arguments: &[&str], stdin: &str) -> (i32, String, String) {
+    use tokio::io::AsyncWriteExt;
+    let mut child = Command::new(BINARY)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(stdin.as_bytes()).await.unwrap();
+    let output = tokio::time::timeout(Duration::from_secs(120), child.wait_with_output()).await.expect("no end within 120 s").unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}

@@ -1,0 +1,185 @@
+//! A shop of real processes: one data dir, an operator's admin, seeded buyers; its servers are killed and started again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::app::short_dir;
+use super::http::Http;
+use super::process::{Process, run};
+
+/// Data that outlives its servers.
+pub struct Shop {
+    dir: TempDir,
+    /// Tokens of seeded buyers.
+    pub buyers: Vec<String>,
+    /// The admin's phone.
+    pub admin_phone: String,
+    shop: i64,
+}
+
+/// What one buyer was told.
+#[derive(Debug, Clone)]
+pub struct Told {
+    pub buyer: usize,
+    pub order: String,
+    pub ticket: String,
+}
+
+const PASSWORD: &str = "korrekt pferd";
+
+impl Shop {
+    /// An empty shop.
+    pub async fn new() -> Self {
+        let dir = short_dir();
+        let data = dir.path().join("d");
+        let data = data.to_str().unwrap();
+        let (code, out, err) = run(&["shop", "add", "--name", "测试小馆", "--data-dir", data], "").await;
+        assert_eq!(code, 0, "{err}");
+        let shop = out.trim().parse().unwrap();
+        let (code, _, err) = run(&["user", "add", "--admin", "--phone", "13900000000", "--data-dir", data], PASSWORD).await;
+        assert_eq!(code, 0, "{err}");
+        Self { dir, buyers: Vec::new(), admin_phone: String::from("13900000000"), shop }
+    }
+
+    /// The data dir.
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("d")
+    }
+
+    /// A server on this data.
+    pub async fn serve(&self, options: &[&str]) -> Process {
+        Process::serve(&self.data(), options).await
+    }
+
+    /// Seeds `count` buyers beside a running server (or without one).
+    pub async fn seed(&mut self, count: usize) {
+        let file = self.dir.path().join("tokens");
+        let (code, _, err) = run(
+            &["user", "seed", "--count", &count.to_string(), "--tokens", file.to_str().unwrap(), "--data-dir", self.data().to_str().unwrap()],
+            "",
+        )
+        .await;
+        assert_eq!(code, 0, "{err}");
+        let lines = std::fs::read_to_string(&file).unwrap();
+        self.buyers = lines.lines().map(|l| l.split(' ').nth(2).unwrap().to_owned()).collect();
+        assert_eq!(self.buyers.len(), count);
+    }
+
+    /// The file that [`Shop::seed`] wrote.
+    pub fn tokens_file(&self) -> PathBuf {
+        self.dir.path().join("tokens")
+    }
+
+    /// A sale that is on, made through the API by the admin.
+    pub async fn sale(&self, http: &Http, stock: i64) -> i64 {
+        let login = http.json(None, "/api/user/login", &json!({"phone": self.admin_phone, "password": PASSWORD})).await;
+        let token = login.data().as_str().unwrap().to_owned();
+        let body = json!({
+            "shopId": self.shop, "title": "下午茶", "payValue": 4900, "actualValue": 10000, "stock": stock,
+            "beginTime": "2026-01-01T00:00:00Z", "endTime": "2026-12-31T00:00:00Z",
+        });
+        let mut body = body;
+        let now = seckill::clock::Clock::default().now();
+        body["beginTime"] = Value::from((now - Duration::from_secs(5)).rfc3339());
+        body["endTime"] = Value::from((now + Duration::from_secs(3600)).rfc3339());
+        http.json(Some(&token), "/api/voucher/seckill", &body).await.data().as_i64().unwrap()
+    }
+
+    /// Lets buyers `from..to` click once each over `connections` connections. Stops early when the server is gone. Returns
+    /// what they were told, and how many got no definite answer.
+    pub async fn click(&self, http: &Http, voucher: i64, from: usize, to: usize, connections: usize, told: Arc<AtomicUsize>) -> (Vec<Told>, usize) {
+        let next = Arc::new(AtomicUsize::new(from));
+        let clients = (0..connections).map(|_| {
+            let (next, http, told) = (next.clone(), http.clone(), told.clone());
+            let buyers = self.buyers.clone();
+            tokio::task::spawn(async move {
+                let (mut heard, mut unsure) = (Vec::new(), 0);
+                loop {
+                    let buyer = next.fetch_add(1, Ordering::Relaxed);
+                    if buyer >= to {
+                        return (heard, unsure);
+                    }
+                    let headers = [("authorization", buyers[buyer].as_str())];
+                    let path = format!("/api/voucher-order/seckill/{voucher}");
+                    match http.try_send(http::Method::POST, &path, &headers, "").await {
+                        Ok(answer) => {
+                            let json = answer.json();
+                            if json["success"] == true || json["code"] == "DUPLICATE" {
+                                let order = json["data"].as_str().unwrap().to_owned();
+                                let ticket = json["ticket"].as_str().unwrap().to_owned();
+                                heard.push(Told { buyer, order, ticket });
+                                told.fetch_add(1, Ordering::Relaxed);
+                            } else if answer.status == 503 {
+                                unsure += 1;
+                            }
+                        }
+                        Err(_) => {
+                            unsure += 1;
+                            return (heard, unsure);
+                        }
+                    }
+                }
+            })
+        });
+        let mut heard = Vec::new();
+        let mut unsure = 0;
+        for result in join_all(clients).await {
+            let (h, u) = result.unwrap();
+            heard.extend(h);
+            unsure += u;
+        }
+        (heard, unsure)
+    }
+
+    /// Waits until each of these orders reads as something final or PENDING; the statuses, by order. Panics after 60 s.
+    pub async fn verdicts(&self, http: &Http, told: &[Told]) -> Vec<String> {
+        let give_up = tokio::time::Instant::now() + Duration::from_secs(60);
+        let mut verdicts = Vec::with_capacity(told.len());
+        for t in told {
+            loop {
+                let answer = http.get(&format!("/api/voucher-order/{}?ticket={}", t.order, t.ticket)).await;
+                let json = answer.json();
+                let status = json["data"]["status"].as_str().unwrap_or("none");
+                if answer.status == 200 && status != "QUEUED" {
+                    verdicts.push(status.to_owned());
+                    break;
+                }
+                assert!(tokio::time::Instant::now() < give_up, "order {} still reads {}", t.order, answer.text());
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+        verdicts
+    }
+
+    /// `seckill audit` beside the running server; panics unless it exits 0 within a few tries (entries may be under way).
+    pub async fn audited(&self) {
+        let data = self.data();
+        let mut last = String::new();
+        for _ in 0..5 {
+            let (code, out, err) = run(&["audit", "--data-dir", data.to_str().unwrap()], "").await;
+            if code == 0 {
+                return;
+            }
+            last = format!("{out}{err}");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        panic!("the audit does not pass: {last}");
+    }
+
+    /// A count from the database file, read by a connection of its own.
+    pub async fn count(&self, query: &'static str) -> i64 {
+        count(&self.data().join("seckill.db"), query).await
+    }
+}
+
+async fn count(database: &Path, query: &'static str) -> i64 {
+    use sqlx::Connection;
+    let mut connection = sqlx::SqliteConnection::connect(database.to_str().unwrap()).await.unwrap();
+    sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap()
+}

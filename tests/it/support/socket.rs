@@ -1,0 +1,81 @@
+//! A socket as a client opens it: messages as JSON, waits bounded.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt, StreamExt};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async};
+
+/// How long a message may take.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// An open socket.
+pub struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
+
+impl Socket {
+    /// Opens `/ws` with these headers; the status of the refusal when there is no upgrade.
+    pub async fn open(base: &str, headers: &[(&'static str, &str)]) -> Result<Self, u16> {
+        let mut request = format!("{}/ws", base.replacen("http", "ws", 1)).into_client_request().unwrap();
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        match connect_async(request).await {
+            Ok((socket, _)) => Ok(Self(socket)),
+            Err(Error::Http(answer)) => Err(answer.status().as_u16()),
+            Err(error) => panic!("no socket: {error}"),
+        }
+    }
+
+    /// Opens `/ws` with a token and takes the snapshot that comes first.
+    pub async fn of(base: &str, token: &str) -> (Self, Value) {
+        let mut socket = Self::open(base, &[("authorization", token)]).await.unwrap();
+        let snapshot = socket.next().await.unwrap();
+        assert_eq!(snapshot["type"], "snapshot", "{snapshot}");
+        (socket, snapshot)
+    }
+
+    /// The next message; the close code when the socket is closed.
+    pub async fn next(&mut self) -> Result<Value, u16> {
+        loop {
+            let message = tokio::time::timeout(PATIENCE, self.0.next()).await.expect("no message in time");
+            match message {
+                Some(Ok(Message::Text(text))) => return Ok(serde_json::from_str(&text).unwrap()),
+                Some(Ok(Message::Close(frame))) => return Err(frame.map_or(1005, |f| f.code.into())),
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Err(1006),
+            }
+        }
+    }
+
+    /// The next message of this type; others are passed over.
+    pub async fn wait_for(&mut self, kind: &str) -> Value {
+        loop {
+            let message = self.next().await.unwrap_or_else(|code| panic!("closed {code} while waiting for {kind}"));
+            if message["type"] == kind {
+                return message;
+            }
+        }
+    }
+
+    /// Whether nothing of this type comes within `time`.
+    pub async fn hears_no(&mut self, kind: &str, time: Duration) -> bool {
+        let heard = async {
+            loop {
+                match self.next().await {
+                    Ok(message) if message["type"] == kind => return,
+                    Ok(_) => {}
+                    Err(_) => std::future::pending().await,
+                }
+            }
+        };
+        tokio::time::timeout(time, heard).await.is_err()
+    }
+
+    /// Sends a text.
+    pub async fn send(&mut self, text: &str) {
+        self.0.send(Message::Text(text.into())).await.unwrap();
+    }
+}
