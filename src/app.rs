@@ -153,7 +153,8 @@ pub async fn seed_users(data: &Data, count: u32) -> anyhow::Result<Vec<(UserId, 
     let mut tx = data.store.begin().await?;
     let ids = tx.insert_users_bulk(SEED_PHONES_FROM, u64::from(count), Clock::default().now()).await?;
     tx.commit().await?;
-    let named = |(i, id): (usize, UserId)| User { id, nick_name: format!("user_{i:010}"), admin: false, disabled: false, credits: 0 };
+    let named =
+        |(i, id): (usize, UserId)| User { id, nick_name: format!("user_{i:010}"), admin: false, disabled: false, credits: 0 };
     let users: Vec<User> = ids.into_iter().enumerate().map(named).collect();
     let tokens = sessions.seed(&users).await?;
     shutdown.begin();

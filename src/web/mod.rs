@@ -13,6 +13,7 @@ pub mod handlers;
 pub mod health;
 pub mod identify;
 pub mod limits;
+pub mod listener;
 pub mod own_path;
 pub mod page;
 pub mod reply;

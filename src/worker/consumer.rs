@@ -58,7 +58,8 @@ impl Consumer {
                     }
                     // A full hand of claimed entries means that there may be more.
                     if claims && step.claimed < BATCH {
-                        claim_at = Instant::now() + jittered(if started.elapsed() < CLAIM_IDLE { Duration::from_secs(1) } else { CLAIM_EVERY });
+                        claim_at = Instant::now()
+                            + jittered(if started.elapsed() < CLAIM_IDLE { Duration::from_secs(1) } else { CLAIM_EVERY });
                     }
                 }
                 Err(error) => {

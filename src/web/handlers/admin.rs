@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 
-use crate::domain::ids::{ShopId, VoucherId};
+use crate::domain::ids::{ShopId, UserId, VoucherId};
 use crate::domain::ledger::Figures;
 use crate::domain::voucher::FieldErrors;
 use crate::service::sales::Listed;
@@ -71,24 +71,24 @@ fn typed(fields: &Fields) -> FormText {
     }
 }
 
-async fn create(state: &AppState, fields: &mut Fields) -> Result<VoucherId, Problem> {
+async fn create(state: &AppState, by: UserId, fields: &mut Fields) -> Result<VoucherId, Problem> {
     let sale = voucher_fields::sale(state, fields);
     let voucher = voucher_fields::voucher(state, fields).await?;
     if !fields.errors.is_empty() {
         return Err(Problem::Invalid(std::mem::take(&mut fields.errors)));
     }
     let key = idempotency_key(Some(fields.typed("formId")))?;
-    Ok(state.sales.create_sale(key, voucher, sale).await?)
+    Ok(state.sales.create_sale(Some(by), key, &voucher, &sale).await?)
 }
 
 /// `POST /admin/vouchers/new`
 pub async fn submit(
     State(state): State<AppState>,
-    _: Admin,
+    Admin(by): Admin,
     Frame(chrome): Frame,
     FormFields(mut fields): FormFields,
 ) -> Result<Response, Problem> {
-    let problem = match create(&state, &mut fields).await {
+    let problem = match create(&state, by.id, &mut fields).await {
         Ok(id) => return Ok(Redirect::to(&format!("/admin/vouchers/{id}?created=1")).into_response()),
         Err(problem) => problem,
     };

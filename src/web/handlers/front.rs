@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 
-use crate::domain::ids::{OrderId, ShopId, UserId, VoucherId};
+use crate::domain::ids::{ShopId, UserId, VoucherId};
 use crate::domain::order::Order;
 use crate::service::sales::Listed;
 use crate::web::error::Problem;
@@ -16,27 +16,17 @@ use crate::web::page::{Alert, Chrome, FrontPage, Held, ShopHead, ShopPage};
 use crate::web::state::AppState;
 
 /// What the reader holds. Decoration: a page is shown without it when it cannot be read.
-struct Holdings {
-    held: HashMap<VoucherId, OrderId>,
-    rows: Vec<Order>,
-}
+struct Holdings(HashMap<VoucherId, Order>);
 
 impl Holdings {
     async fn of(state: &AppState, user: Option<UserId>, listed: &[Listed]) -> Self {
-        let none = Self { held: HashMap::new(), rows: Vec::new() };
         let on_sale: Vec<_> = listed.iter().filter(|l| l.state.is_some()).map(|l| l.voucher.id).collect();
-        let (Some(user), false) = (user, on_sale.is_empty()) else { return none };
-        let Ok(held) = state.orders.held(user, &on_sale).await else { return none };
-        if held.is_empty() {
-            return none;
-        }
-        let rows = state.orders.snapshot(user).await.unwrap_or_default();
-        Self { held, rows }
+        let (Some(user), false) = (user, on_sale.is_empty()) else { return Self(HashMap::new()) };
+        Self(state.orders.held(user, &on_sale).await.unwrap_or_default())
     }
 
     fn get(&self, voucher: VoucherId) -> Option<Held<'_>> {
-        let order = *self.held.get(&voucher)?;
-        Some(Held { order, row: self.rows.iter().find(|row| row.id == order) })
+        self.0.get(&voucher).map(|order| Held { order: order.id, row: Some(order) })
     }
 }
 

@@ -73,20 +73,20 @@ fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 /// `POST /api/voucher`
 pub async fn create(
     State(state): State<AppState>,
-    _: Admin,
+    Admin(by): Admin,
     headers: HeaderMap,
     JsonFields(mut fields): JsonFields,
 ) -> Result<Response, Problem> {
     fields.only(voucher_fields::VOUCHER)?;
     let voucher = voucher_fields::voucher(&state, &mut fields).await?;
     no_errors(&mut fields)?;
-    Ok(reply::ok(state.sales.create_voucher(key(&headers)?, voucher).await?))
+    Ok(reply::ok(state.sales.create_voucher(Some(by.id), key(&headers)?, &voucher).await?))
 }
 
 /// `POST /api/voucher/seckill`
 pub async fn create_sale(
     State(state): State<AppState>,
-    _: Admin,
+    Admin(by): Admin,
     headers: HeaderMap,
     JsonFields(mut fields): JsonFields,
 ) -> Result<Response, Problem> {
@@ -94,5 +94,5 @@ pub async fn create_sale(
     let sale = voucher_fields::sale(&state, &mut fields);
     let voucher = voucher_fields::voucher(&state, &mut fields).await?;
     no_errors(&mut fields)?;
-    Ok(reply::ok(state.sales.create_sale(key(&headers)?, voucher, sale).await?))
+    Ok(reply::ok(state.sales.create_sale(Some(by.id), key(&headers)?, &voucher, &sale).await?))
 }
