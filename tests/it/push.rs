@@ -62,7 +62,12 @@ async fn a_foreign_page_gets_no_socket_and_no_credentials_close_it() {
     let cookie = format!("seckill_session={}", buyer.token);
     let host = app.base.trim_start_matches("http://");
     let own = format!("http://{host}");
-    for foreign in ["https://evil.example", "null", &format!("http://{}", host.replace("127.0.0.1", "127.0.0.1.evil.example")), "http://127.0.0.1:1"] {
+    for foreign in [
+        "https://evil.example",
+        "null",
+        &format!("http://{}", host.replace("127.0.0.1", "127.0.0.1.evil.example")),
+        "http://127.0.0.1:1",
+    ] {
         let refused = Socket::open(&app.base, &[("origin", foreign), ("cookie", &cookie)]).await;
         assert_eq!(refused.err(), Some(403), "{foreign}");
     }

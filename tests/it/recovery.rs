@@ -14,7 +14,8 @@ async fn kill_minus_nine_in_the_middle_of_a_sale_loses_no_order_and_doubles_none
     let voucher = shop.sale(&server.http, 2_000).await;
     let told = Arc::new(AtomicUsize::new(0));
 
-    let clicks = shop.click(&server.http, voucher, 0, 2_000, 32, told.clone());
+    let http = server.http.clone();
+    let clicks = shop.click(&http, voucher, 0, 2_000, 32, told.clone());
     let killer = async {
         while told.load(Ordering::Relaxed) < 600 {
             tokio::task::yield_now().await;

@@ -123,7 +123,11 @@ impl Http {
 
     /// A form post as a browser sends it, with a cookie when there is one.
     pub async fn form(&self, cookie: Option<&str>, path: &str, body: &str) -> Answer {
-        let mut headers = vec![("content-type", "application/x-www-form-urlencoded"), ("sec-fetch-site", "same-origin"), ("accept", "text/html")];
+        let mut headers = vec![
+            ("content-type", "application/x-www-form-urlencoded"),
+            ("sec-fetch-site", "same-origin"),
+            ("accept", "text/html"),
+        ];
         if let Some(cookie) = cookie {
             headers.push(("cookie", cookie));
         }

@@ -61,7 +61,16 @@ impl Shop {
     pub async fn seed(&mut self, count: usize) {
         let file = self.dir.path().join("tokens");
         let (code, _, err) = run(
-            &["user", "seed", "--count", &count.to_string(), "--tokens", file.to_str().unwrap(), "--data-dir", self.data().to_str().unwrap()],
+            &[
+                "user",
+                "seed",
+                "--count",
+                &count.to_string(),
+                "--tokens",
+                file.to_str().unwrap(),
+                "--data-dir",
+                self.data().to_str().unwrap(),
+            ],
             "",
         )
         .await;
@@ -93,7 +102,15 @@ impl Shop {
 
     /// Lets buyers `from..to` click once each over `connections` connections. Stops early when the server is gone. Returns
     /// what they were told, and how many got no definite answer.
-    pub async fn click(&self, http: &Http, voucher: i64, from: usize, to: usize, connections: usize, told: Arc<AtomicUsize>) -> (Vec<Told>, usize) {
+    pub async fn click(
+        &self,
+        http: &Http,
+        voucher: i64,
+        from: usize,
+        to: usize,
+        connections: usize,
+        told: Arc<AtomicUsize>,
+    ) -> (Vec<Told>, usize) {
         let next = Arc::new(AtomicUsize::new(from));
         let clients = (0..connections).map(|_| {
             let (next, http, told) = (next.clone(), http.clone(), told.clone());
