@@ -84,12 +84,11 @@ impl Data {
     /// Opens the stores and the managed Redis as its only owner.
     async fn open_alone(args: &DataArgs) -> anyhow::Result<Self> {
         let store = open_store(args).await?;
-        let (redis, managed) = match &args.redis_url {
-            Some(url) => (Redis::open(url.expose_secret()).await?, None),
-            None => {
-                let managed = Managed::start(&args.data_dir, args.redis_server.as_deref(), args.redis_fsync).await?;
-                (Redis::open_socket(managed.socket()).await?, Some(managed))
-            }
+        let (redis, managed) = if let Some(url) = &args.redis_url {
+            (Redis::open(url.expose_secret()).await?, None)
+        } else {
+            let managed = Managed::start(&args.data_dir, args.redis_server.as_deref(), args.redis_fsync).await?;
+            (Redis::open_socket(managed.socket()).await?, Some(managed))
         };
         Ok(Self { store, redis, managed, lanes: args.lanes })
     }

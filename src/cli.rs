@@ -205,12 +205,9 @@ async fn user_add(args: &DataArgs, phone: &str, name: Option<&str>, admin: bool)
 async fn user_seed(args: &DataArgs, count: u32, file: &std::path::Path) -> anyhow::Result<()> {
     let data = Data::open(args).await?;
     let seeded = app::seed_users(&data, count).await?;
-    let mut text = String::with_capacity(seeded.len() * 48);
-    for (user, phone, token) in seeded {
-        text.push_str(&format!("{user} {phone} {token}\n"));
-    }
+    let lines: Vec<String> = seeded.into_iter().map(|(user, phone, token)| format!("{user} {phone} {token}\n")).collect();
     // Tokens are secrets: the file is made for its owner alone.
-    write_private(file, &text).map_err(|e| anyhow::anyhow!("cannot write {}: {e}", file.display()))?;
+    write_private(file, &lines.concat()).map_err(|e| anyhow::anyhow!("cannot write {}: {e}", file.display()))?;
     data.close().await;
     Ok(())
 }

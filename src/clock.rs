@@ -48,7 +48,7 @@ impl Clock {
                 return;
             }
             tokio::select! {
-                () = tokio::time::sleep(left.min(Duration::from_secs(60))) => {}
+                () = tokio::time::sleep(left.min(Duration::from_mins(1))) => {}
                 _ = moved.changed() => {}
             }
         }

@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn options_are_read_strictly() {
-        assert_eq!("15m".parse(), Ok(Span(Duration::from_secs(900))));
+        assert_eq!("15m".parse(), Ok(Span(Duration::from_mins(15))));
         assert_eq!("250ms".parse(), Ok(Span(Duration::from_millis(250))));
         for bad in ["", "15", "m", "1.5h", "-1s", "0s", "1w", "99999999999999999999d", "15 m"] {
             assert!(bad.parse::<Span>().is_err(), "{bad:?}");

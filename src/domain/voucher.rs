@@ -10,7 +10,7 @@ use super::time::Millis;
 /// The most units that one sale may hold.
 pub const MAX_STOCK: i64 = 1_000_000;
 /// The longest sale.
-pub const MAX_SALE: Duration = Duration::from_secs(366 * 86_400);
+pub const MAX_SALE: Duration = Duration::from_hours(8784);
 
 /// What is wrong with a field, to be said at that field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -87,8 +87,8 @@ impl Demo<'_> {
         if on.iter().any(|l| l.voucher.sale.is_some_and(|s| s.begin <= now && s.end > now)) {
             return Ok(shop);
         }
-        let day = Duration::from_secs(86_400);
-        let minute = Duration::from_secs(60);
+        let day = Duration::from_hours(24);
+        let minute = Duration::from_mins(1);
         let now_on = (
             voucher(shop, "双人下午茶代金券", "周一至周日 14:00–17:30", Fen(4900), Fen(10_000)),
             NewSale { stock: 100, begin: now, end: now + day, captcha: false },

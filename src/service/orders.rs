@@ -23,7 +23,7 @@ use crate::store::Store;
 const DEPTH_FRESH: Duration = Duration::from_millis(200);
 
 /// What a snapshot looks back over.
-const RECENT: Duration = Duration::from_secs(24 * 3600);
+const RECENT: Duration = Duration::from_hours(24);
 
 /// The most orders in a snapshot.
 const SNAPSHOT_MOST: i64 = 50;
@@ -115,14 +115,13 @@ impl Orders {
     async fn ahead(&self, lane: Lane, position: i64) -> Option<i64> {
         let mut settled = self.settled.lock().await;
         let known = settled.get(&lane).filter(|(at, _)| at.elapsed() < DEPTH_FRESH).map(|(_, n)| *n);
-        let gone = match known {
-            Some(n) => n,
-            None => {
-                let depth = self.queue.depth(lane).await.ok()?;
-                let gone = depth.entries_added - depth.len;
-                settled.insert(lane, (tokio::time::Instant::now(), gone));
-                gone
-            }
+        let gone = if let Some(n) = known {
+            n
+        } else {
+            let depth = self.queue.depth(lane).await.ok()?;
+            let gone = depth.entries_added - depth.len;
+            settled.insert(lane, (tokio::time::Instant::now(), gone));
+            gone
         };
         Some((position - 1 - gone).max(0))
     }

@@ -67,7 +67,7 @@ impl PlaceOrders {
     /// `pay_window`: how long an order may wait for its payment.
     #[must_use]
     pub fn new(store: Store, clock: Clock, pay_window: Duration) -> Self {
-        let vouchers = moka::future::Cache::builder().max_capacity(10_000).time_to_live(Duration::from_secs(60)).build();
+        let vouchers = moka::future::Cache::builder().max_capacity(10_000).time_to_live(Duration::from_mins(1)).build();
         Self { store, clock, pay_window, vouchers }
     }
 
@@ -78,7 +78,7 @@ impl PlaceOrders {
         for delivery in batch {
             match &delivery.entry {
                 Ok(entry) if self.voucher(entry.voucher).await.map_err(PlaceError::Later)?.is_some() => {
-                    good.push((delivery, *entry))
+                    good.push((delivery, *entry));
                 }
                 Ok(entry) => {
                     let reason = format!("no voucher {}", entry.voucher);
@@ -145,7 +145,7 @@ impl PlaceOrders {
                 match known.get(&order.id) {
                     Some(row) if row.user == order.user && row.voucher == order.voucher => {}
                     Some(_) => return Ok(Attempt::Wall), // alone it is buried
-                    None => duplicates.push(order.clone()),
+                    None => duplicates.push(*order),
                 }
             }
         }

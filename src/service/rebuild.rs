@@ -20,7 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// How long one rebuild waits for the drain before it gives up, closed; the reconciler then tries again, so that one lane
 /// that is stuck does not keep the others from being looked at.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(60);
+const DRAIN_PATIENCE: Duration = Duration::from_mins(1);
 
 /// How a rebuild ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -76,7 +76,7 @@ pub fn compare(sale: &Sale, gate: &GateSnapshot) -> Finding {
     if hash.total != sale.stock_total {
         return Finding::Broken("the gate's total is not the database's");
     }
-    if hash.paused != sale.paused { Finding::PauseDiffers } else { Finding::Fits }
+    if hash.paused == sale.paused { Finding::Fits } else { Finding::PauseDiffers }
 }
 
 /// Keeps gates and books together.

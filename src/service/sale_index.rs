@@ -17,12 +17,12 @@ use crate::domain::voucher::Voucher;
 use crate::store::{Store, StoreError};
 
 /// How long after its end a sale is still looked at: winners may ask for a queued order, releases may be open.
-pub const CLOSED_WITHIN: Duration = Duration::from_secs(3600);
+pub const CLOSED_WITHIN: Duration = Duration::from_hours(1);
 
 /// How often SQL is read when nothing happens.
 const REFRESH_EVERY: Duration = Duration::from_secs(1);
 
-/// How many ids below the highest known one are read again: PostgreSQL may commit ids out of order.
+/// How many ids below the highest known one are read again: `PostgreSQL` may commit ids out of order.
 const REREAD_IDS: i64 = 1000;
 
 /// What an id means.

@@ -120,7 +120,7 @@ impl Sales {
     /// A shop's vouchers, sales first.
     pub async fn listed(&self, shop: ShopId) -> Result<Vec<Listed>, ServiceError> {
         let mut listed = self.measure(self.store.vouchers_of_shop(shop).await?).await;
-        listed.sort_by_key(|l| order_on_page(l));
+        listed.sort_by_key(order_on_page);
         Ok(listed)
     }
 
@@ -132,7 +132,7 @@ impl Sales {
         let now = self.clock.now();
         let vouchers = self.index.sales().into_iter().filter(|(_, sale)| sale.end > now).map(|(v, _)| (*v).clone()).collect();
         let mut listed = self.measure(vouchers).await;
-        listed.sort_by_key(|l| order_on_page(l));
+        listed.sort_by_key(order_on_page);
         Ok(listed)
     }
 

@@ -28,12 +28,11 @@ async fn exactly_as_many_as_there_are(on: On) {
             while let Some(buyer) = tokens.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let answer = app.buy(buyer, voucher).await;
                 assert_eq!(answer.status, 200, "{}", answer.text());
-                match answer.json()["success"].as_bool() {
-                    Some(true) => won.push(app.admitted(&answer)),
-                    _ => {
-                        assert_eq!(answer.code(), "SOLD_OUT");
-                        sold_out += 1;
-                    }
+                if let Some(true) = answer.json()["success"].as_bool() {
+                    won.push(app.admitted(&answer))
+                } else {
+                    assert_eq!(answer.code(), "SOLD_OUT");
+                    sold_out += 1;
                 }
             }
             (won, sold_out)

@@ -1,4 +1,4 @@
-//! The contract of the store: one body for each story, run on SQLite and on PostgreSQL, until every statement was run on
+//! The contract of the store: one body for each story, run on SQLite and on `PostgreSQL`, until every statement was run on
 //! both. What belongs to a rule rather than to SQL is tested where the rule is.
 
 mod letters;
@@ -22,7 +22,7 @@ use crate::support::postgres;
 
 /// The instant at which these stories begin.
 const NOW: Millis = Millis(1_783_123_200_000);
-const MINUTE: Duration = Duration::from_secs(60);
+const MINUTE: Duration = Duration::from_mins(1);
 
 /// A migrated database of its own.
 struct Database {

@@ -14,7 +14,7 @@ on_both!(
     a_refund_is_owed_once_and_done_once,
 );
 
-fn payment<'a>(transaction: &'a str, order: OrderId, state: PaymentState) -> NewPayment<'a> {
+fn payment(transaction: &str, order: OrderId, state: PaymentState) -> NewPayment<'_> {
     NewPayment { provider: "sandbox", transaction, order, amount: Fen(4900), state }
 }
 

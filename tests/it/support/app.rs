@@ -126,14 +126,13 @@ impl TestApp {
     async fn boot(args: ServeArgs, dir: Arc<TempDir>, clock: Clock) -> Self {
         let app = app::start(&args, clock.clone()).await.unwrap_or_else(|e| panic!("the shop does not start: {e:?}"));
         let base = format!("http://{}", app.address);
-        let shop = match app.services.store.shops().await.unwrap().first() {
-            Some(shop) => shop.id,
-            None => {
-                let mut tx = app.services.store.begin().await.unwrap();
-                let id = tx.insert_shop(&NewShop::named("测试小馆"), clock.now()).await.unwrap();
-                tx.commit().await.unwrap();
-                id
-            }
+        let shop = if let Some(shop) = app.services.store.shops().await.unwrap().first() {
+            shop.id
+        } else {
+            let mut tx = app.services.store.begin().await.unwrap();
+            let id = tx.insert_shop(&NewShop::named("测试小馆"), clock.now()).await.unwrap();
+            tx.commit().await.unwrap();
+            id
         };
         let http = Http::new(&base);
         Self { app, http, base, clock, args, shop, dir, next_phone: AtomicU64::new(19_700_000_000), finished: false }
@@ -303,8 +302,9 @@ impl TestApp {
 
 impl Drop for TestApp {
     fn drop(&mut self) {
-        if !self.finished && !std::thread::panicking() {
-            panic!("the test ended without finish(): nobody checked what it left behind");
-        }
+        assert!(
+            !(!self.finished && !std::thread::panicking()),
+            "the test ended without finish(): nobody checked what it left behind"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! A PostgreSQL cluster for this test process: in a temporary directory, on a unix socket, gone with the process.
+//! A `PostgreSQL` cluster for this test process: in a temporary directory, on a unix socket, gone with the process.
 //!
 //! Started by the first test that asks for a database; every test gets a fresh database of its own.
 
@@ -69,7 +69,7 @@ fn start() -> Cluster {
 /// The address of a fresh, empty database.
 ///
 /// # Panics
-/// With one sentence that says what to install when there is no PostgreSQL.
+/// With one sentence that says what to install when there is no `PostgreSQL`.
 pub async fn fresh_database() -> String {
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
     static COUNT: AtomicU32 = AtomicU32::new(0);

@@ -75,7 +75,7 @@ pub async fn run(arguments: &[&str], stdin: &str) -> (i32, String, String) {
         .unwrap();
     child.stdin.take().unwrap().write_all(stdin.as_bytes()).await.unwrap();
     let output =
-        tokio::time::timeout(Duration::from_secs(120), child.wait_with_output()).await.expect("no end within 120 s").unwrap();
+        tokio::time::timeout(Duration::from_mins(2), child.wait_with_output()).await.expect("no end within 120 s").unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
 }

@@ -96,7 +96,7 @@ impl Shop {
         let mut body = body;
         let now = seckill::clock::Clock::default().now();
         body["beginTime"] = Value::from((now - Duration::from_secs(5)).rfc3339());
-        body["endTime"] = Value::from((now + Duration::from_secs(3600)).rfc3339());
+        body["endTime"] = Value::from((now + Duration::from_hours(1)).rfc3339());
         http.json(Some(&token), "/api/voucher/seckill", &body).await.data().as_i64().unwrap()
     }
 
@@ -124,22 +124,19 @@ impl Shop {
                     }
                     let headers = [("authorization", buyers[buyer].as_str())];
                     let path = format!("/api/voucher-order/seckill/{voucher}");
-                    match http.try_send(http::Method::POST, &path, &headers, "").await {
-                        Ok(answer) => {
-                            let json = answer.json();
-                            if json["success"] == true || json["code"] == "DUPLICATE" {
-                                let order = json["data"].as_str().unwrap().to_owned();
-                                let ticket = json["ticket"].as_str().unwrap().to_owned();
-                                heard.push(Told { buyer, order, ticket });
-                                told.fetch_add(1, Ordering::Relaxed);
-                            } else if answer.status == 503 {
-                                unsure += 1;
-                            }
-                        }
-                        Err(_) => {
+                    if let Ok(answer) = http.try_send(http::Method::POST, &path, &headers, "").await {
+                        let json = answer.json();
+                        if json["success"] == true || json["code"] == "DUPLICATE" {
+                            let order = json["data"].as_str().unwrap().to_owned();
+                            let ticket = json["ticket"].as_str().unwrap().to_owned();
+                            heard.push(Told { buyer, order, ticket });
+                            told.fetch_add(1, Ordering::Relaxed);
+                        } else if answer.status == 503 {
                             unsure += 1;
-                            return (heard, unsure);
                         }
+                    } else {
+                        unsure += 1;
+                        return (heard, unsure);
                     }
                 }
             })
@@ -156,7 +153,7 @@ impl Shop {
 
     /// Waits until each of these orders reads as something final or PENDING; the statuses, by order. Panics after 60 s.
     pub async fn verdicts(&self, http: &Http, told: &[Told]) -> Vec<String> {
-        let give_up = tokio::time::Instant::now() + Duration::from_secs(60);
+        let give_up = tokio::time::Instant::now() + Duration::from_mins(1);
         let mut verdicts = Vec::with_capacity(told.len());
         for t in told {
             loop {
