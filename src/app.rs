@@ -308,7 +308,7 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
         clock: clock.clone(),
         sessions: sessions.clone(),
         users: services.users.clone(),
-        shops: Shops::new(services.store.clone(), clock.clone()),
+        shops: Shops::new(services.store.clone()),
         sales: services.sales.clone(),
         purchase: services.purchase.clone(),
         orders: services.orders.clone(),
@@ -323,7 +323,12 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
         shutdown: shutdown.clone(),
     });
     let stop_listening = Shutdown::default();
-    let router = crate::web::routes::router(state);
+    let router = if args.roles.web {
+        shutdown.spawn(crate::web::sale_watch::run(state.clone()));
+        crate::web::routes::router(state)
+    } else {
+        crate::web::routes::health_only(state)
+    };
     stop_listening.spawn(crate::web::listener::serve(listener, router, stop_listening.clone()));
     Ok(App { address, demo_users, services, sessions, shutdown, stop_listening, managed: data.managed })
 }

@@ -12,6 +12,7 @@ pub mod purchase;
 pub mod rebuild;
 pub mod reconcile;
 pub mod release;
+pub mod sale_health;
 pub mod sale_index;
 pub mod sales;
 pub mod shops;

@@ -1,8 +1,7 @@
-//! Shops: made by an admin, found by type, name and distance.
+//! Shops: found by type, name and distance. Making one is `sales.rs`' business, which keeps the audit log.
 
-use crate::clock::Clock;
 use crate::domain::ids::ShopId;
-use crate::store::{NewShop, Page, Shop, ShopType, Store, StoreError};
+use crate::store::{Page, Shop, ShopType, Store, StoreError};
 
 /// Shops that one sorted list looks through; a type with more is sorted within the first of them.
 const SORTED_AMONG: i64 = 1000;
@@ -39,11 +38,10 @@ pub struct Found {
     pub distance: Option<f64>,
 }
 
-/// Makes and finds shops; cheap to clone.
+/// Finds shops; cheap to clone.
 #[derive(Clone)]
 pub struct Shops {
     store: Store,
-    clock: Clock,
 }
 
 fn radians(millionths: i64) -> f64 {
@@ -61,19 +59,8 @@ fn distance(a: Place, b: Place) -> f64 {
 impl Shops {
     /// Shops in `store`.
     #[must_use]
-    pub fn new(store: Store, clock: Clock) -> Self {
-        Self { store, clock }
-    }
-
-    /// Saves a shop.
-    ///
-    /// # Errors
-    /// [`StoreError::UnknownReference`] when its type is unknown.
-    pub async fn create(&self, shop: &NewShop) -> Result<ShopId, StoreError> {
-        let mut tx = self.store.begin().await?;
-        let id = tx.insert_shop(shop, self.clock.now()).await?;
-        tx.commit().await?;
-        Ok(id)
+    pub fn new(store: Store) -> Self {
+        Self { store }
     }
 
     /// One shop; none: unknown.

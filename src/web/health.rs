@@ -4,6 +4,7 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
+use crate::service::sale_health;
 use crate::web::client_address::client_address;
 use crate::web::error::Problem;
 use crate::web::reply;
@@ -26,6 +27,11 @@ pub async fn readyz(State(state): State<AppState>) -> Response {
     }
     if redis.is_err() {
         missing.push(String::from("Redis cannot be asked"));
+    } else if store.is_ok() {
+        match sale_health::not_open(&state.sales).await {
+            Ok(vouchers) => missing.extend(vouchers.iter().map(|v| format!("the sale of voucher {v} is not open at the gate"))),
+            Err(_) => missing.push(String::from("the sales cannot be looked at")),
+        }
     }
     let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     reply::json(status, &serde_json::json!({ "ready": missing.is_empty(), "missing": missing }))

@@ -19,6 +19,7 @@ pub mod page;
 pub mod reply;
 pub mod request_id;
 pub mod routes;
+pub mod sale_watch;
 pub mod session;
 pub mod socket;
 pub mod state;

@@ -7,6 +7,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::limit::RequestBodyLimitLayer;
 use tower_http::request_id::{PropagateRequestIdLayer, SetRequestIdLayer};
+use tower_http::trace::TraceLayer;
 
 use crate::web::csrf::{Csrf, guard};
 use crate::web::error::Problem;
@@ -63,21 +64,38 @@ pub fn router(state: AppState) -> Router {
         .route("/admin/vouchers/{id}", get(admin::voucher));
 
     // Nobody has to be known for these.
-    let plain = Router::new()
-        .route("/static/{*path}", get(assets::serve))
-        .route("/healthz", get(health::healthz))
-        .route("/readyz", get(health::readyz))
-        .route("/metrics", get(health::metrics));
+    let plain = health_routes().route("/static/{*path}", get(assets::serve));
 
     let known = hot
-        .merge(api.merge(pages).layer(CompressionLayer::new()))
+        .merge(
+            api.merge(pages)
+                .layer(CompressionLayer::new())
+                .layer(TraceLayer::new_for_http().make_span_with(request_id::span).on_failure(())),
+        )
         .fallback(|| async { Problem::NotFound })
         .layer(from_fn_with_state(Csrf::new(&state.public_url), guard));
     let known = outer(known, &state).layer(from_fn_with_state(state.clone(), identify));
     let plain = outer(plain.layer(CompressionLayer::new()), &state);
 
-    known
-        .merge(plain)
+    numbered(known.merge(plain), state)
+}
+
+/// What a process without the web role answers: health and figures, and nothing else.
+pub fn health_only(state: AppState) -> Router {
+    let routes = health_routes().fallback(|| async { Problem::NotFound });
+    numbered(outer(routes, &state), state)
+}
+
+fn health_routes() -> Router<AppState> {
+    Router::new()
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .route("/metrics", get(health::metrics))
+}
+
+/// Gives every request its number.
+fn numbered(routes: Router<AppState>, state: AppState) -> Router {
+    routes
         .layer(PropagateRequestIdLayer::x_request_id())
         .layer(SetRequestIdLayer::x_request_id(request_id::NewId))
         .layer(from_fn(request_id::only_good))

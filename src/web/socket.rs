@@ -72,7 +72,6 @@ pub async fn upgrade(State(state): State<AppState>, request: Request) -> Result<
     let visitor = parts.extensions.get::<Visitor>().cloned().unwrap_or(Visitor::Nobody);
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &state).await.map_err(|_| Problem::Malformed)?;
     let upgrade = upgrade.max_message_size(MAX_MESSAGE).max_frame_size(MAX_MESSAGE);
-    // The library runs the task; the end of the process closes it through `shutdown`, and waits for the guard.
     let running = state.clone();
     Ok(upgrade.on_upgrade(move |socket| async move {
         let shutdown = running.shutdown.clone();
@@ -161,6 +160,8 @@ impl Conversation {
         pings.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut resync_at: Option<Instant> = None;
         if let Some(user) = user {
+            // Looked at before the socket was registered: an end in between told nobody.
+            self.check_session(user).await?;
             self.snapshot(user).await?;
         }
         loop {
@@ -292,14 +293,19 @@ impl Conversation {
         self.write(Message::Text(stock.into())).await
     }
 
+    async fn check_session(&self, user: &SessionUser) -> Step {
+        if self.state.sessions.still_lives(&user.session).await {
+            return Ok(());
+        }
+        Err(End::Close(Closing::SessionOver.code()))
+    }
+
     async fn ping(&mut self, user: Option<&SessionUser>) -> Step {
         if self.heard_at.elapsed() > PING * 2 {
             return Err(End::Gone);
         }
-        if let Some(user) = user
-            && !self.state.sessions.still_lives(&user.session).await
-        {
-            return Err(End::Close(Closing::SessionOver.code()));
+        if let Some(user) = user {
+            self.check_session(user).await?;
         }
         self.write(Message::Ping(bytes::Bytes::new())).await
     }

@@ -1,23 +1,28 @@
 //! `/admin…`: the control room in its first form, and the form that puts up a sale.
 
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::REFERER;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::domain::ids::{ShopId, UserId, VoucherId};
-use crate::domain::ledger::Figures;
 use crate::domain::voucher::FieldErrors;
+use crate::service::sale_health;
 use crate::service::sales::Listed;
 use crate::web::error::Problem;
 use crate::web::extract::{Admin, Frame, PathId};
-use crate::web::fields::{Fields, FormFields, QueryFields};
+use crate::web::fields::{Fields, FormFields};
 use crate::web::handlers::voucher_fields::{self, idempotency_key};
 use crate::web::page::{Chrome, ControlRoomPage, FormText, SaleBooks, VoucherFormPage, VoucherPage};
 use crate::web::state::AppState;
 
-/// The books of one sale, as far as SQL tells.
+/// Sales that are over and still shown in the control room.
+const OVER_SHOWN: usize = 20;
+
+/// The books of one sale; none: it is an everyday voucher.
 async fn books(state: &AppState, listed: Listed) -> Result<Option<SaleBooks>, Problem> {
-    let figures: Option<Figures> = state.store.figures(listed.voucher.id).await?;
-    Ok(figures.map(|figures| SaleBooks { listed, balanced: figures.books_balance(), figures, gate_known: false }))
+    let health = sale_health::figures(&state.sales, listed.voucher.id).await?;
+    Ok(health.map(|h| SaleBooks { listed, figures: h.figures, gate_known: h.gate_known, balanced: h.balanced }))
 }
 
 /// `/admin`
@@ -25,6 +30,15 @@ pub async fn control_room(State(state): State<AppState>, _: Admin, Frame(chrome)
     let mut sales = Vec::new();
     for listed in state.sales.front_page().await? {
         sales.extend(books(&state, listed).await?);
+    }
+    let now = state.clock.now();
+    let mut over = state.store.all_sales().await?;
+    over.retain(|sale| sale.end <= now);
+    over.sort_by_key(|sale| std::cmp::Reverse(sale.end));
+    for sale in over.iter().take(OVER_SHOWN) {
+        if let Some(listed) = state.sales.one(sale.voucher).await? {
+            sales.extend(books(&state, listed).await?);
+        }
     }
     Ok(ControlRoomPage::new(chrome, &sales).into_response())
 }
@@ -35,11 +49,13 @@ pub async fn voucher(
     _: Admin,
     PathId(id): PathId<VoucherId>,
     Frame(chrome): Frame,
-    QueryFields(query): QueryFields,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let listed = state.sales.one(id).await?.ok_or(Problem::NotFound)?;
     let books = books(&state, listed.clone()).await?;
-    let created = query.typed("created") == "1";
+    // A browser that was sent here by the form says so; a reload or a link does not.
+    let came_from = headers.get(REFERER).and_then(|h| h.to_str().ok()).unwrap_or_default();
+    let created = came_from.split('?').next().is_some_and(|address| address.ends_with("/admin/vouchers/new"));
     Ok(VoucherPage::new(chrome, &listed, books.as_ref(), created).into_response())
 }
 
@@ -89,7 +105,7 @@ pub async fn submit(
     FormFields(mut fields): FormFields,
 ) -> Result<Response, Problem> {
     let problem = match create(&state, by.id, &mut fields).await {
-        Ok(id) => return Ok(Redirect::to(&format!("/admin/vouchers/{id}?created=1")).into_response()),
+        Ok(id) => return Ok(Redirect::to(&format!("/admin/vouchers/{id}")).into_response()),
         Err(problem) => problem,
     };
     refused(&state, chrome, &fields, problem).await

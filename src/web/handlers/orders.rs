@@ -3,12 +3,14 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use data_encoding::BASE64URL_NOPAD;
-use serde_json::json;
+use serde::Serialize;
 
 use crate::domain::ids::OrderId;
+use crate::domain::money::Fen;
 use crate::domain::order::Order;
 use crate::push::order_json::OrderJson;
 use crate::service::orders::{Asker, Page};
+use crate::store::Payment;
 use crate::web::error::Problem;
 use crate::web::extract::{Frame, LoggedIn, PathId, Who};
 use crate::web::fields::{Fields, QueryFields};
@@ -50,6 +52,34 @@ async fn find(state: &AppState, id: OrderId, visitor: &Visitor, query: &Fields) 
     }
 }
 
+#[derive(Serialize)]
+struct WithPayments<'a> {
+    #[serde(flatten)]
+    order: OrderJson<'a>,
+    payments: Vec<PaymentJson<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PaymentJson<'a> {
+    transaction_id: &'a str,
+    amount: Fen,
+    state: &'static str,
+}
+
+impl<'a> From<&'a Payment> for PaymentJson<'a> {
+    fn from(p: &'a Payment) -> Self {
+        Self { transaction_id: &p.transaction, amount: p.amount, state: p.state.as_str() }
+    }
+}
+
+#[derive(Serialize)]
+struct List<'a> {
+    items: Vec<OrderJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
 /// `GET /api/voucher-order/{id}[?ticket=]`
 pub async fn one(
     State(state): State<AppState>,
@@ -59,13 +89,7 @@ pub async fn one(
 ) -> Result<Response, Problem> {
     let order = find(&state, id, &visitor, &query).await?;
     let payments = state.store.payments_of(id).await?;
-    let payments: Vec<_> = payments
-        .iter()
-        .map(|p| json!({ "transactionId": p.transaction, "amount": p.amount, "state": p.state.as_str() }))
-        .collect();
-    let mut value = serde_json::to_value(OrderJson::from(&order)).map_err(|e| Problem::Internal(e.to_string()))?;
-    value["payments"] = payments.into();
-    Ok(reply::ok(value))
+    Ok(reply::ok(WithPayments { order: OrderJson::from(&order), payments: payments.iter().map(PaymentJson::from).collect() }))
 }
 
 async fn page_of(state: &AppState, user: crate::domain::ids::UserId, mut query: Fields) -> Result<Page, Problem> {
@@ -81,11 +105,8 @@ pub async fn list(
     QueryFields(query): QueryFields,
 ) -> Result<Response, Problem> {
     let page = page_of(&state, user.id, query).await?;
-    let items: Vec<_> = page.items.iter().map(OrderJson::from).collect();
-    Ok(match page.next {
-        Some(next) => reply::ok(json!({ "items": items, "next": cursor(next) })),
-        None => reply::ok(json!({ "items": items })),
-    })
+    let items = page.items.iter().map(OrderJson::from).collect();
+    Ok(reply::ok(List { items, next: page.next.map(cursor) }))
 }
 
 /// `/orders`

@@ -9,7 +9,7 @@ use crate::domain::ids::ShopId;
 use crate::domain::money::Fen;
 use crate::domain::voucher::{FieldError, is_hidden};
 use crate::service::shops::{Found, Order, Place};
-use crate::store::{NewShop, Page, StoreError};
+use crate::store::{NewShop, Page};
 use crate::web::error::Problem;
 use crate::web::extract::{Admin, PathId};
 use crate::web::fields::{Fields, JsonFields, QueryFields};
@@ -176,15 +176,18 @@ fn read_shop(fields: &mut Fields) -> Result<NewShop, Problem> {
 }
 
 /// `POST /api/shop`
-pub async fn create(State(state): State<AppState>, _: Admin, JsonFields(mut fields): JsonFields) -> Result<Response, Problem> {
+pub async fn create(
+    State(state): State<AppState>,
+    Admin(by): Admin,
+    JsonFields(mut fields): JsonFields,
+) -> Result<Response, Problem> {
     let shop = read_shop(&mut fields)?;
-    match state.shops.create(&shop).await {
-        Ok(id) => Ok(reply::ok(id)),
-        Err(StoreError::UnknownReference) => {
-            Err(Problem::Invalid([("typeId", FieldError::OutOfRange { min: 1, max: 10 })].into()))
-        }
-        Err(error) => Err(error.into()),
+    let types = state.shops.types().await?;
+    if types.iter().all(|t| t.id != shop.type_id) {
+        let max = types.iter().map(|t| t.id).max().unwrap_or(1);
+        return Err(Problem::Invalid([("typeId", FieldError::OutOfRange { min: 1, max })].into()));
     }
+    Ok(reply::ok(state.sales.create_shop(by.id, &shop).await?))
 }
 
 /// `GET /api/picture/shop.svg`: the built-in picture.

@@ -238,7 +238,8 @@ impl Sessions {
             }
             Err(error) => {
                 tracing::debug!(%error, "a session could not be asked for");
-                self.away_until.store((now + PAUSE).0, Ordering::Relaxed);
+                // From now, not from before the wait.
+                self.away_until.store((self.clock.now() + PAUSE).0, Ordering::Relaxed);
                 self.recall(&hash, now).await
             }
         }
