@@ -98,9 +98,10 @@ struct Parts {
 }
 
 impl Batcher {
-    /// A batcher in front of `gate`. `backlog` is the number of unsaved entries from which nobody else comes in.
+    /// A batcher in front of `gate`, which also writes the gate's refusal counters. `backlog` is the number of unsaved entries from which nobody else comes in.
     #[must_use]
     pub fn new(gate: Gate, ids: Arc<IdSource>, backlog: i64, shutdown: Shutdown) -> Self {
+        shutdown.spawn(write_refusals(gate.clone(), shutdown.clone()));
         Self(Arc::new(Parts { gate, ids, backlog, shutdown, lanes: Mutex::default() }))
     }
 
@@ -189,6 +190,17 @@ impl Parts {
                     tell(waiter, Err(if nothing_happened { AdmitError::Unavailable } else { AdmitError::Uncertain }));
                 }
             }
+        }
+    }
+}
+
+/// Refusals are written once a second, and a last time at the end.
+async fn write_refusals(gate: Gate, shutdown: Shutdown) {
+    let mut going = true;
+    while going {
+        going = shutdown.sleep(Duration::from_secs(1)).await;
+        if let Err(error) = gate.write_refusals().await {
+            tracing::debug!(%error, "refusals were not counted");
         }
     }
 }

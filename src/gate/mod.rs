@@ -6,11 +6,14 @@ pub mod batcher;
 mod load;
 mod look;
 pub mod order_ids;
+mod tally;
 
 pub use batcher::{AdmitError, Batcher};
 pub use load::Load;
 pub use look::{GateSnapshot, SaleHash};
 pub use order_ids::{BlockRegistry, IdSource, Registered};
+
+use std::sync::Arc;
 
 use redis::Value;
 
@@ -19,6 +22,7 @@ use crate::domain::ids::{Epoch, Lane, OrderId, UserId, VoucherId};
 use crate::keys;
 use crate::redis::scripts::{ADMIT, CLOSE, OPEN, PAUSE, RELEASE};
 use crate::redis::{Redis, StreamId};
+use tally::Tally;
 
 /// The most buyers that one call admits.
 pub const MAX_BATCH: usize = 256;
@@ -95,13 +99,14 @@ pub enum Close {
 pub struct Gate {
     redis: Redis,
     lanes: u16,
+    tally: Arc<Tally>,
 }
 
 impl Gate {
     /// The gate on `redis`, its vouchers spread over `lanes` (at least 1).
     #[must_use]
     pub fn new(redis: Redis, lanes: u16) -> Self {
-        Self { redis, lanes }
+        Self { redis, lanes, tally: Arc::default() }
     }
 
     fn lane(&self, voucher: VoucherId) -> Lane {
@@ -131,7 +136,10 @@ impl Gate {
                 }
             })
             .await?;
-        read_admissions(voucher, &reply, buyers).ok_or_else(|| GateError::BadReply(format!("admit: {reply:?}")))
+        let verdicts = read_admissions(voucher, &reply, buyers);
+        let verdicts = verdicts.ok_or_else(|| GateError::BadReply(format!("admit: {reply:?}")))?;
+        self.tally.add(voucher, &verdicts);
+        Ok(verdicts)
     }
 
     /// Gives back the unit that `order` of `user` holds, if it still does.

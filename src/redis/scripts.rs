@@ -31,6 +31,7 @@ script!(STAGE, "stage.lua");
 script!(LOAD, "load.lua");
 script!(OPEN, "open.lua");
 script!(PAUSE, "pause.lua");
+script!(COUNT, "count.lua");
 script!(SETTLE, "settle.lua");
 script!(DROP_CONSUMERS, "drop_consumers.lua");
 

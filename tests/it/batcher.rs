@@ -67,7 +67,7 @@ async fn sixty_four_buyers_at_a_time_share_calls_and_exactly_the_stock_is_admitt
     let rounds = 50;
     let buyers = (0..64_i64).map(|connection| {
         let batcher = shop.batcher.clone();
-        tokio::spawn(async move {
+        shop.shutdown.spawn(async move {
             let mut answers = Vec::new();
             for round in 0..rounds {
                 answers.push(batcher.admit(V, 1, UserId(1 + connection * rounds + round)).await.unwrap());
@@ -153,7 +153,7 @@ async fn a_hung_redis_makes_what_was_sent_uncertain_and_what_was_not_unavailable
 async fn a_buyer_who_goes_away_before_the_call_takes_nothing() {
     let shop = shop(1000).await;
     shop.redis.freeze();
-    let stuck = tokio::spawn({
+    let stuck = shop.shutdown.spawn({
         let batcher = shop.batcher.clone();
         async move { batcher.admit(V, 1, UserId(1)).await }
     });

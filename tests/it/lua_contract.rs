@@ -97,6 +97,7 @@ async fn a_batch_admits_exactly_the_stock_and_a_user_twice_in_it_once() {
     let gate = opened(&redis, 3, &[(UserId(9), OrderId(90))]).await;
     let buyers: Vec<_> = [9, 1, 1, 2, 3, 4, 2].iter().zip(101..).map(|(u, o)| (UserId(*u), OrderId(o))).collect();
     let got = gate.admit(V, 1, BACKLOG, &buyers).await.unwrap();
+    gate.write_refusals().await.unwrap();
     let wanted = [
         Admission::Duplicate(OrderId(90)),
         Admission::Admitted { order: OrderId(102), position: 1 },
@@ -207,6 +208,7 @@ async fn wrong_arguments_are_an_error_before_anything_is_touched() {
             ],
         ),
         ("open", 1, &["", "0", "1 1"]),
+        ("count", 1, &["", "SOLD_OUT", "SOLD_OUT 0", "sold 1", "SOLD_OUT 1 BUSY"]),
         ("pause", 1, &["1", "1 2", "x 1"]),
         ("drop_consumers", 1, &["g1", "g1 x"]),
     ];
@@ -247,7 +249,7 @@ async fn every_script_has_its_header_in_order_and_its_line_in_the_list() {
         assert!(list.contains(&format!("| `{name}` |")), "{name} is missing in lua/README.md");
         seen += 1;
     }
-    assert_eq!(seen, 9);
+    assert_eq!(seen, 10);
 }
 
 #[tokio::test]
@@ -321,6 +323,7 @@ async fn a_load_forgets_old_holders_and_keeps_the_refusal_counters() {
     let gate = opened(&redis, 1, &[(UserId(9), OrderId(90))]).await;
     admit(&gate, 9, 11).await;
     admit(&gate, 1, 12).await;
+    gate.write_refusals().await.unwrap();
     gate.close(V, 2).await.unwrap();
     assert!(gate.load(&sale(V, 2, 1, &[(UserId(5), OrderId(50))])).await.unwrap());
     let held = gate.holders(V).await.unwrap();
@@ -412,4 +415,32 @@ async fn a_hung_server_is_uncertain_and_a_full_one_takes_nothing() {
     redis.ask::<String>("CONFIG SET maxmemory 0").await;
     let seen = gate.snapshot(V).await.unwrap();
     assert_eq!((seen.misfit(1), seen.stock, seen.holders), (None, Some(3), 2));
+}
+
+#[tokio::test]
+async fn refusals_are_counted_without_a_write_for_each_and_survive_a_server_that_is_away() {
+    let mut redis = TestRedis::start().await;
+    let gate = opened(&redis, 0, &[]).await;
+    let before: i64 = changes(&redis).await;
+    for user in 1..=5 {
+        assert_eq!(admit(&gate, user, 11).await, Admission::SoldOut);
+    }
+    assert_eq!(changes(&redis).await, before, "a refusal never waits for the disk");
+    redis.kill();
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    assert!(gate.write_refusals().await.is_err());
+    redis.start_again().await;
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+    while gate.write_refusals().await.is_err() {}
+    gate.write_refusals().await.unwrap();
+    assert_eq!(gate.snapshot(V).await.unwrap().refused, [(String::from("SOLD_OUT"), 5)]);
+    redis.ask::<i64>("DEL seckill:{0}:sale:10").await;
+    gate.write_refusals().await.unwrap();
+    assert_eq!(redis.ask::<i64>("EXISTS seckill:{0}:sale:10").await, 0);
+}
+
+async fn changes(redis: &TestRedis) -> i64 {
+    let info: String = redis.ask("INFO persistence").await;
+    let line = info.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:"));
+    line.unwrap().trim().parse().unwrap()
 }
