@@ -115,7 +115,7 @@ impl Spot {
         for pid in self.leftovers() {
             let _gone_already = kill_process(pid, Signal::KILL);
         }
-        if self.gone_within(END_PATIENCE) && Link::connect(&self.socket).is_err() {
+        if self.gone_within(END_PATIENCE) {
             return Ok(());
         }
         Err(RedisError::Start(String::from("an older server still runs on this data dir and cannot be ended")))
@@ -123,7 +123,8 @@ impl Spot {
 
     fn gone_within(&self, limit: Duration) -> bool {
         let started = Instant::now();
-        while !self.leftovers().is_empty() {
+        // A killed process leaves /proc a moment before its sockets close, so both have to be gone.
+        while !self.leftovers().is_empty() || Link::connect(&self.socket).is_ok() {
             if started.elapsed() > limit {
                 return false;
             }
