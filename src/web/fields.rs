@@ -3,6 +3,7 @@
 //! A wrong value is an error at its field; a wrong shape is MALFORMED.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -118,9 +119,13 @@ impl Fields {
     }
 }
 
+/// How long a body may take to arrive: one that trickles in would hold its place for ever.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
+
 /// The body's bytes; over the limit: `TOO_LARGE`.
 async fn read_body(body: Body) -> Result<bytes::Bytes, Problem> {
-    axum::body::to_bytes(body, MAX_BODY).await.map_err(|error| {
+    let read = tokio::time::timeout(BODY_WITHIN, axum::body::to_bytes(body, MAX_BODY)).await;
+    read.map_err(|_| Problem::Malformed)?.map_err(|error| {
         // A broken upload and a long one end alike here; only the long one says so.
         let first = std::error::Error::source(&error);
         let long =

@@ -24,8 +24,9 @@ use crate::shutdown::Shutdown;
 const MOST_CONNECTIONS: usize = 60_000;
 /// From the first byte of a request to the end of its headers, and between two requests of one connection.
 const HEADERS_WITHIN: Duration = Duration::from_secs(30);
-/// Request line and headers together; more is answered 431.
-const HEADER_BYTES: usize = 16 * 1024;
+/// Request line and headers together. More than the limits of `finish.rs`, which answers in our own words; only what is
+/// larger still gets the library's bare 431.
+const HEADER_BYTES: usize = 64 * 1024;
 /// After an accept that failed (no file descriptor left, most likely).
 const PAUSE_AFTER_TROUBLE: Duration = Duration::from_millis(50);
 

@@ -1,6 +1,7 @@
 //! The JSON envelope: `{"success":true,"data":…}` or `{"success":false,"errorMsg":…,"code":…}`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -13,10 +14,10 @@ use crate::web::error::Problem;
 /// The field order is the one of the pages that this API was first written for.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Envelope<T> {
+struct Envelope<'a, T> {
     success: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error_msg: Option<String>,
+    error_msg: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +50,18 @@ pub fn ok_with_ticket(data: impl Serialize, ticket: String) -> Response {
 /// Success without data.
 #[must_use]
 pub fn done() -> Response {
-    json(StatusCode::OK, &Envelope::<()> { success: true, error_msg: None, code: None, data: None, ticket: None })
+    json(StatusCode::OK, &Envelope::<'_, ()> { success: true, error_msg: None, code: None, data: None, ticket: None })
+}
+
+/// The fixed sentence of a code. Kept once worded: a sold-out sale says the same one ten thousand times a second.
+fn sentence(lang: Lang, code: &'static str) -> Arc<str> {
+    static WORDED: LazyLock<RwLock<HashMap<(Lang, &'static str), Arc<str>>>> = LazyLock::new(RwLock::default);
+    if let Some(words) = WORDED.read().unwrap_or_else(PoisonError::into_inner).get(&(lang, code)) {
+        return words.clone();
+    }
+    let words: Arc<str> = i18n::api_message(lang, code).into();
+    WORDED.write().unwrap_or_else(PoisonError::into_inner).insert((lang, code), words.clone());
+    words
 }
 
 /// A problem as JSON. `request_id` is told only where it helps: with our own mistakes.
@@ -72,8 +84,8 @@ pub fn problem(problem: &Problem, lang: Lang, request_id: &str) -> Response {
         Problem::Duplicate { ticket, .. } => Some(ticket.clone()),
         _ => None,
     };
-    let error_msg = Some(i18n::api_message(lang, code));
-    let mut response = json(status, &Envelope { success: false, error_msg, code: Some(code), data, ticket });
+    let words = sentence(lang, code);
+    let mut response = json(status, &Envelope { success: false, error_msg: Some(&words), code: Some(code), data, ticket });
     if problem.retry_after() > 0 {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(problem.retry_after()));
     }

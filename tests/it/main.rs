@@ -13,5 +13,6 @@ mod purchase;
 mod push;
 mod queue;
 mod recovery;
+mod sessions;
 mod stampede;
 mod store_contract;
