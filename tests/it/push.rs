@@ -80,3 +80,27 @@ async fn a_foreign_page_gets_no_socket_and_no_credentials_close_it() {
     assert_eq!(first.next().await.unwrap()["type"], "snapshot");
     app.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_visitor_who_watches_hears_the_opening_and_the_last_unit_and_nothing_of_anybodys_orders() {
+    let app = TestApp::start().await;
+    let (voucher, buyer) = (app.sale_between(1, 1_500, 600_000).await, app.buyer().await);
+    let mut visitor = Socket::open(&app.base, &[]).await.ok().unwrap();
+    visitor.send(&format!(r#"{{"type":"watch","voucherId":{voucher}}}"#)).await;
+    let first = visitor.wait_for("voucher.sale").await;
+    assert_eq!((&first["state"], &first["voucherId"]), (&"soon".into(), &voucher.0.into()));
+    assert_eq!(visitor.wait_for("voucher.stock").await["stock"], 1);
+    assert_eq!(visitor.wait_for("voucher.sale").await["state"], "open", "the opening is pushed");
+    app.admitted(&app.buy(&buyer, voucher).await);
+    let mut heard = Vec::new();
+    while !(heard.contains(&String::from("voucher.sale")) && heard.contains(&String::from("voucher.stock"))) {
+        let message = visitor.next().await.unwrap();
+        match message["type"].as_str().unwrap() {
+            "voucher.sale" if message["state"] == "soldOut" => heard.push(String::from("voucher.sale")),
+            "voucher.stock" if message["stock"] == 0 => heard.push(String::from("voucher.stock")),
+            "voucher.sale" | "voucher.stock" => {}
+            other => panic!("a visitor heard {other}"),
+        }
+    }
+    app.finish().await;
+}

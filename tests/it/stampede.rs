@@ -1,6 +1,6 @@
 //! Ten thousand people, a hundred units: exactly a hundred are sold, over HTTP, by real processes.
 //!
-//! `make test` runs a tenth of the buyers; `SECKILL_LONG_TESTS=1` (`make test-long`) all of them.
+//! `make test` runs a tenth of the buyers; `SECKILL_TEST_LONG=1` (`make test-long`) all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -10,5 +10,5 @@ pub mod socket;
 
 /// Whether the long races run in full: `make test-long`.
 pub fn long() -> bool {
-    std::env::var_os("SECKILL_LONG_TESTS").is_some()
+    std::env::var_os("SECKILL_TEST_LONG").is_some()
 }
