@@ -13,7 +13,7 @@ use crate::domain::ids::{Epoch, Lane, OrderId, VoucherId};
 use crate::domain::order::{CloseReason, Order, Status};
 use crate::domain::voucher::Voucher;
 use crate::queue::{Delivery, Entry};
-use crate::redis::StreamId;
+use crate::queue::StreamId;
 use crate::store::{DeadLetter, NewOrder, Release, Store, StoreError, Tx};
 
 /// Why the batch could not be settled now. Nothing of it may be acknowledged but what was returned before.

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 use crate::domain::ids::{Epoch, Lane, VoucherId};
 use crate::gate::{Close, Gate, Load};
 use crate::queue::Queue;
-use crate::redis::StreamId;
+use crate::queue::StreamId;
 use crate::service::ServiceError;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
