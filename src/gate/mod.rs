@@ -122,7 +122,10 @@ impl Gate {
         backlog: i64,
         buyers: &[(UserId, OrderId)],
     ) -> Result<Vec<Admission>, GateError> {
-        if buyers.is_empty() || buyers.len() > MAX_BATCH || epoch < 1 {
+        if buyers.len() > MAX_BATCH {
+            return Err(GateError::Unavailable(format!("{} buyers in one call", buyers.len())));
+        }
+        if buyers.is_empty() || epoch < 1 {
             // Epoch 0: never loaded. Asking would only be told so.
             return Ok(vec![Admission::NotReady(None); buyers.len()]);
         }
