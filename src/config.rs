@@ -91,6 +91,16 @@ pub struct ServeArgs {
     /// Zone of times without an offset, and of pages
     #[arg(long, env = "SECKILL_TIME_ZONE", default_value = "Asia/Shanghai", value_name = "NAME")]
     pub time_zone: Zone,
+    /// What notices of payment are signed with: whsec_ and base64 of 24–64 bytes; two, new,old, during a rotation
+    /// [default: random, kept in the data dir]
+    #[arg(long, env = "SECKILL_PAYMENT_SECRET", value_name = "S", hide_env_values = true)]
+    pub payment_secret: Option<SecretString>,
+    /// Where the payment provider is spoken to, http:// [default: the built-in sandbox, which moves no money]
+    #[arg(long, env = "SECKILL_PAYMENT_URL", value_name = "URL")]
+    pub payment_url: Option<ProviderUrl>,
+    /// Use the sandbox provider also on a listener that is not loopback
+    #[arg(long, env = "SECKILL_SANDBOX_PAYMENTS")]
+    pub sandbox_payments: bool,
     /// A demo shop, a buyer and an admin with new passwords at every start; loopback only
     #[arg(long, env = "SECKILL_DEMO")]
     pub demo: bool,
@@ -214,6 +224,33 @@ impl PublicUrl {
     }
 }
 
+/// Where a payment provider is spoken to: `http://`, a host, a path if need be; kept without a slash at the end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderUrl(pub String);
+
+impl FromStr for ProviderUrl {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let trimmed = text.trim_end_matches('/');
+        let uri = trimmed.parse::<http::Uri>().ok().filter(|uri| uri.host().is_some() && uri.query().is_none());
+        match uri.as_ref().and_then(http::Uri::scheme_str) {
+            Some("http") => Ok(Self(trimmed.to_owned())),
+            Some("https") => Err(format!(
+                "'{text}' needs TLS, which is left to a proxy: let one on this machine speak it, and write its http:// address"
+            )),
+            _ => Err(format!("'{text}' is not a provider's address: write http:// and a host, without a query")),
+        }
+    }
+}
+
+/// What is broken on purpose in this process.
+#[cfg(feature = "fault-injection")]
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the environment is read here")]
+pub fn fault() -> Option<String> {
+    std::env::var("SECKILL_FAULT").ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -233,5 +270,10 @@ mod tests {
         assert!("web,db".parse::<Roles>().is_err());
         assert!("https://shop.example/path".parse::<PublicUrl>().is_err());
         assert!("Mars/Olympus".parse::<Zone>().is_err());
+        assert_eq!("http://127.0.0.1:9/v1/".parse(), Ok(ProviderUrl(String::from("http://127.0.0.1:9/v1"))));
+        for bad in ["", "pay.example", "ftp://pay.example", "http://", "http://pay.example/?a=b"] {
+            assert!(bad.parse::<ProviderUrl>().is_err_and(|why| why.contains("is not a provider's address")), "{bad}");
+        }
+        assert!("https://pay.example".parse::<ProviderUrl>().is_err_and(|why| why.contains("needs TLS")));
     }
 }

@@ -26,7 +26,7 @@ pub struct Stamps {
     pub refunded_at: Option<Millis>,
     /// Why it was closed.
     pub close_reason: Option<CloseReason>,
-    /// What the buyer shows in the shop.
+    /// What the buyer shows in the shop. Leaving PAID voids it.
     pub coupon_code: Option<String>,
     /// REFUNDED only: the unit goes back on sale, the order is not live any more.
     pub restock: bool,
@@ -192,6 +192,18 @@ impl Store {
     }
 }
 
+macro_rules! transition {
+    ($guard:literal) => {
+        concat!(
+            "UPDATE orders SET status = $3, live = $4, version = version + 1, paid_at = COALESCE($5, paid_at), \
+             closed_at = COALESCE($6, closed_at), refunded_at = COALESCE($7, refunded_at), \
+             close_reason = COALESCE($8, close_reason), \
+             coupon_code = CASE WHEN $3 = 'PAID' THEN COALESCE($9, coupon_code) END WHERE id = $1",
+            $guard
+        )
+    };
+}
+
 impl Tx {
     /// Moves an order from one state to another and answers it as it now is; none: it is not in `from`, and nothing changed.
     /// Which move is allowed is `domain::order`'s to say; of two that race, one gets none. Uses the primary key.
@@ -207,10 +219,9 @@ impl Tx {
             Status::Pending | Status::Paid | Status::Refunding => true,
             Status::Refunded => !stamps.restock,
         };
-        let text = "UPDATE orders SET status = $3, live = $4, version = version + 1, paid_at = COALESCE($5, paid_at), \
-                    closed_at = COALESCE($6, closed_at), refunded_at = COALESCE($7, refunded_at), \
-                    close_reason = COALESCE($8, close_reason), coupon_code = COALESCE($9, coupon_code) \
-                    WHERE id = $1 AND status = $2";
+        let text = transition!(" AND status = $2");
+        #[cfg(feature = "fault-injection")]
+        let text = if crate::fault::mutant("unguarded-update") { transition!(" AND $2 <> ''") } else { text };
         let done = changed!(
             self,
             text,

@@ -117,24 +117,27 @@ impl Store {
         ).bind(order.0).fetch_all(conn))?)
     }
 
-    /// Payments that came before their order's row, oldest first: for the sweep, because two transactions can miss each
-    /// other. Uses `payment_early`.
-    pub async fn early_payments(&self, limit: i64) -> Result<Vec<Payment>, StoreError> {
-        into_payments(on_store!(self, Db, conn => sqlx::query_as::<Db, PaymentRow>(
-            select_payment!("", "payment p WHERE p.state = 'EARLY' ORDER BY p.id LIMIT $1")
-        ).bind(limit).fetch_all(conn))?)
+    /// Payments that came before their order's row and can be decided now, oldest first: the row is there, or they wait since
+    /// `since` or longer. For the sweep, because two transactions can miss each other. Uses `payment_early` and the orders'
+    /// primary key.
+    pub async fn ripe_early_payments(&self, since: Millis, limit: i64) -> Result<Vec<Payment>, StoreError> {
+        into_payments(on_store!(self, Db, conn => sqlx::query_as::<Db, PaymentRow>(select_payment!(
+            "",
+            "payment p WHERE p.state = 'EARLY' AND (p.created_at <= $1 OR EXISTS (SELECT 1 FROM orders o WHERE o.id = p.order_id)) \
+             ORDER BY p.id LIMIT $2"
+        )).bind(since.0).bind(limit).fetch_all(conn))?)
     }
 
-    /// Refunds that the provider has not confirmed, oldest first. Uses `refund_due` and the payment's primary key.
-    pub async fn due_refunds(&self, limit: i64) -> Result<Vec<RefundRow>, StoreError> {
-        let rows = on_store!(self, Db, conn => sqlx::query_as::<Db, DueRefund>(select_payment!(
+    /// The refund of a payment that the provider has not confirmed; none: nothing is owed. Uses the primary keys.
+    pub async fn due_refund(&self, payment: i64) -> Result<Option<RefundRow>, StoreError> {
+        let row = on_store!(self, Db, conn => sqlx::query_as::<Db, DueRefund>(select_payment!(
             ", r.idem_key, r.amount AS refund_amount",
-            "refund r JOIN payment p ON p.id = r.payment_id WHERE r.state = 'DUE' ORDER BY r.payment_id LIMIT $1"
-        )).bind(limit).fetch_all(conn))?;
+            "refund r JOIN payment p ON p.id = r.payment_id WHERE r.state = 'DUE' AND r.payment_id = $1"
+        )).bind(payment).fetch_optional(conn))?;
         let refund = |row: DueRefund| {
             Ok(RefundRow { payment: row.payment.try_into()?, idem_key: row.idem_key, amount: Fen(row.refund_amount) })
         };
-        rows.into_iter().map(refund).collect()
+        row.map(refund).transpose()
     }
 }
 
@@ -184,6 +187,14 @@ impl Tx {
             found.extend(into_payments(rows)?);
         }
         Ok(found)
+    }
+
+    /// The payment that paid an order; none: it is not paid. Uses `payment_by_order`.
+    pub async fn applied_payment_of(&mut self, order: OrderId) -> Result<Option<Payment>, StoreError> {
+        let row = on_tx!(self, Db, conn => sqlx::query_as::<Db, PaymentRow>(
+            select_payment!("", "payment p WHERE p.order_id = $1 AND p.state = 'APPLIED'")
+        ).bind(order.0).fetch_optional(conn))?;
+        row.map(Payment::try_from).transpose()
     }
 
     /// Moves a payment from one state to another; false: it is not in `from`, and nothing changed. Uses the primary key.

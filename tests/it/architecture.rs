@@ -81,6 +81,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("config", &["domain"]),
     ("keys", &["domain"]),
     ("shutdown", &[]),
+    ("fault", &["config"]),
     ("telemetry", &["config"]),
     ("secrets", &["domain"]),
     ("i18n", &["domain"]),
@@ -95,7 +96,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("web", &["service", "store", "push", "i18n", "keys", "redis"]),
     ("load", &[]),
 ];
-const LEAVES: &[&str] = &["clock", "config", "shutdown", "telemetry", "domain"];
+const LEAVES: &[&str] = &["clock", "config", "fault", "shutdown", "telemetry", "domain"];
 const COMPOSERS: &[&str] = &["app", "cli", "main", "lib"];
 
 /// One line of Rust without comments: its code (literals emptied) and its string literals, each on the line where it begins.

@@ -6,6 +6,7 @@ mod money;
 mod opening;
 mod orders;
 mod outbox;
+mod pay;
 mod people;
 mod plans;
 mod sales;

@@ -62,15 +62,14 @@ async fn a_payment_that_came_early_waits_for_its_order(db: Database) {
     let other = tx.insert_payment(&payment("t-3", orders[2], PaymentState::Early), NOW).await.unwrap().unwrap();
     tx.commit().await.unwrap();
     let ids = |payments: Vec<seckill::store::Payment>| payments.iter().map(|p| p.id).collect::<Vec<_>>();
-    assert_eq!(ids(db.store.early_payments(10).await.unwrap()), [early, other]);
-    assert_eq!(ids(db.store.early_payments(1).await.unwrap()), [early]);
+    assert_eq!(ids(db.store.ripe_early_payments(NOW, 10).await.unwrap()), [early, other]);
     let mut tx = db.store.begin().await.unwrap();
     assert_eq!(ids(tx.early_payments_of(&orders[..2]).await.unwrap()), [early]);
     assert!(tx.early_payments_of(&[]).await.unwrap().is_empty());
     assert!(tx.set_payment_state(early, PaymentState::Early, PaymentState::Applied).await.unwrap());
     assert!(!tx.set_payment_state(early, PaymentState::Early, PaymentState::RefundDue).await.unwrap());
     tx.commit().await.unwrap();
-    assert_eq!(ids(db.store.early_payments(10).await.unwrap()), [other]);
+    assert_eq!(ids(db.store.ripe_early_payments(NOW, 10).await.unwrap()), [other]);
 }
 
 async fn a_refund_is_owed_once_and_done_once(db: Database) {
@@ -80,8 +79,8 @@ async fn a_refund_is_owed_once_and_done_once(db: Database) {
     assert!(tx.insert_refund(id, "refund-1", Fen(4900), NOW).await.unwrap());
     assert!(!tx.insert_refund(id, "refund-2", Fen(4900), NOW).await.unwrap());
     tx.commit().await.unwrap();
-    let rows = db.store.due_refunds(10).await.unwrap();
-    assert_eq!((rows.len(), rows[0].payment.id, rows[0].idem_key.as_str(), rows[0].amount), (1, id, "refund-1", Fen(4900)));
+    let row = db.store.due_refund(id).await.unwrap().unwrap();
+    assert_eq!((row.payment.id, row.idem_key.as_str(), row.amount), (id, "refund-1", Fen(4900)));
     let mut tx = db.store.begin().await.unwrap();
     assert!(tx.finish_refund(id, NOW).await.unwrap());
     assert!(!tx.finish_refund(id, NOW).await.unwrap());
@@ -90,5 +89,5 @@ async fn a_refund_is_owed_once_and_done_once(db: Database) {
     let mut tx = db.store.begin().await.unwrap();
     assert!(tx.finish_refund(id, NOW).await.unwrap(), "the one before was dropped");
     tx.commit().await.unwrap();
-    assert!(db.store.due_refunds(10).await.unwrap().is_empty());
+    assert!(db.store.due_refund(id).await.unwrap().is_none());
 }
