@@ -3,18 +3,27 @@
 //! No axum, sqlx or redis names here, and no clock but the one handed in. Every write of the program is one function here.
 
 pub mod audit;
+pub mod cancel;
+pub mod change;
 pub mod demo;
+pub mod follow_up;
 pub mod id_blocks;
+pub mod notice;
 pub mod orders;
 pub mod passwords;
+pub mod pay;
 pub mod place_orders;
 pub mod purchase;
 pub mod rebuild;
 pub mod reconcile;
+pub mod refund;
 pub mod release;
 pub mod sale_health;
+mod retry;
 pub mod sale_index;
 pub mod sales;
+pub mod sandbox_provider;
+pub mod settle;
 pub mod shops;
 pub mod users;
 

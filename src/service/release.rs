@@ -5,13 +5,19 @@
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::domain::ids::OrderId;
+use crate::fault::fail_point;
 use crate::gate::{Gate, Release};
 use crate::service::ServiceError;
+use crate::service::retry::wait_before;
 use crate::store::Store;
 use crate::store::{OutboxRow, RELEASE};
 
 /// Rows taken at once.
 const BATCH: i64 = 200;
+/// A gate that is being rebuilt is back within a second or so, and never far away.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const MOST_WAIT: Duration = Duration::from_secs(5);
 
 /// Applies release rows to the gate.
 #[derive(Clone)]
@@ -40,10 +46,15 @@ impl Releases {
         let mut done = Vec::new();
         for row in self.store.due_outbox(RELEASE, self.clock.now(), BATCH).await? {
             match self.apply(&row).await {
-                Ok(true) => done.push(row.id),
+                Ok(true) => {
+                    fail_point("outbox-after-apply");
+                    done.push(row.id);
+                }
                 Ok(false) => {
                     round.waiting += 1;
-                    self.store.retry_outbox(&[row.id], self.clock.now() + wait_before(row.attempts + 1)).await?;
+                    self.store
+                        .retry_outbox(&[row.id], self.clock.now() + wait_before(row.attempts, FIRST_WAIT, MOST_WAIT))
+                        .await?;
                 }
                 Err(error) => {
                     // What was applied before is marked all the same: the rest waits for the gate.
@@ -59,6 +70,17 @@ impl Releases {
         Ok(round)
     }
 
+    /// Applies the release of one order that was just closed; true when its unit is back. The row stays open otherwise.
+    pub async fn apply_for(&self, order: OrderId) -> Result<bool, ServiceError> {
+        let Some(row) = self.store.outbox_row(&format!("release:{order}")).await? else { return Ok(false) };
+        let applied = self.apply(&row).await?;
+        if applied {
+            fail_point("outbox-after-apply");
+            self.store.finish_outbox(&[row.id], self.clock.now()).await?;
+        }
+        Ok(applied)
+    }
+
     /// One row; true when there is nothing left to do for it.
     async fn apply(&self, row: &OutboxRow) -> Result<bool, ServiceError> {
         let release = row.release()?;
@@ -69,9 +91,4 @@ impl Releases {
         let answer = self.gate.release(release.voucher, epoch, release.user, release.order).await?;
         Ok(answer == Release::Done)
     }
-}
-
-/// Half a second, doubled with every attempt, at most 5 s: a gate comes back within seconds.
-fn wait_before(attempt: i64) -> Duration {
-    Duration::from_millis(500 << u32::try_from(attempt).unwrap_or(0).min(4)).min(Duration::from_secs(5))
 }

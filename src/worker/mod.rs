@@ -3,5 +3,7 @@
 
 pub mod backoff;
 pub mod consumer;
+pub mod expirer;
 pub mod reconciler;
 pub mod releaser;
+pub mod rounds;

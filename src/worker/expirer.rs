@@ -1,0 +1,47 @@
+//! Closes orders that were not paid in time: sleeps until the next deadline, then closes what is due, batch by batch.
+//!
+//! The deadlines are in SQL, so nothing is lost with Redis or with a process; any number of processes may run this.
+
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::service::cancel::Cancels;
+use crate::shutdown::Shutdown;
+use crate::worker::backoff::{Backoff, jittered};
+
+/// Orders of one transaction: its sale's row is held for its last statement only, and buying goes on between two of them.
+const BATCH: i64 = 200;
+
+/// The longest sleep: an order that came since the last look, from this process or another, is closed this late at most. A
+/// look is one step in a partial index.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The loop.
+pub async fn run(cancels: Cancels, clock: Clock, shutdown: Shutdown) {
+    let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
+    while !shutdown.has_begun() {
+        let found = match cancels.close_due(BATCH).await {
+            Ok(0) => cancels.next_deadline().await,
+            Ok(_) => continue,
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(deadline) => {
+                backoff.reset();
+                let latest = clock.now() + jittered(LOOK_EVERY);
+                tokio::select! {
+                    () = clock.sleep_until(deadline.map_or(latest, |at| at.min(latest))) => {}
+                    () = shutdown.begun() => return,
+                }
+            }
+            Err(error) => {
+                if !backoff.is_failing() {
+                    tracing::warn!(%error, "overdue orders wait");
+                }
+                if !shutdown.sleep(backoff.next_wait()).await {
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Runs a service's round again and again: at once while there is work or when somebody calls, else at its own pace, and
+//! slower after trouble. Each kind of outbox row has a loop of its own, so that none waits for another's trouble.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::service::ServiceError;
+use crate::shutdown::Shutdown;
+use crate::worker::backoff::{Backoff, jittered};
+
+/// Between two looks when nobody calls: another process may have left something to do.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// The loop. `round` answers how many things it did; 0: it may rest.
+pub async fn run<R, F>(what: &'static str, wake: Arc<Notify>, shutdown: Shutdown, round: R)
+where
+    R: Fn() -> F + Send,
+    F: Future<Output = Result<usize, ServiceError>> + Send,
+{
+    let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+    while !shutdown.has_begun() {
+        let wait = match round().await {
+            Ok(done) => {
+                if backoff.is_failing() {
+                    tracing::info!(what, "goes on");
+                }
+                backoff.reset();
+                if done > 0 { Duration::ZERO } else { jittered(LOOK_EVERY) }
+            }
+            Err(error) => {
+                if !backoff.is_failing() {
+                    tracing::warn!(what, %error, "waits");
+                }
+                backoff.next_wait()
+            }
+        };
+        tokio::select! {
+            () = wake.notified() => {}
+            () = tokio::time::sleep(wait) => {}
+            () = shutdown.begun() => return,
+        }
+    }
+}
