@@ -1,16 +1,15 @@
 //! The composition root: the only file that sees every room. Opens the stores, builds the services, starts the loops and
 //! the listener, and takes them down in the right order.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
-use secrecy::ExposeSecret;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::config::{DataArgs, PublicUrl, ServeArgs};
@@ -19,6 +18,7 @@ use crate::domain::user::User;
 use crate::gate::Gate;
 use crate::gate::batcher::Batcher;
 use crate::gate::order_ids::IdSource;
+use crate::payment_provider::signature::{BadSecret, SigningKeys};
 use crate::push::bus::Bus;
 use crate::push::hub::Hub;
 use crate::queue::Queue;
@@ -26,8 +26,10 @@ use crate::redis::Redis;
 use crate::redis::managed::{Managed, socket_of};
 use crate::secrets::Secrets;
 use crate::service::audit::Audit;
+use crate::service::change::Wakes;
 use crate::service::demo::{Demo, DemoUser};
 use crate::service::id_blocks::SqlBlocks;
+use crate::service::money::{Money, MoneyParts};
 use crate::service::orders::Orders;
 use crate::service::place_orders::PlaceOrders;
 use crate::service::purchase::Purchase;
@@ -209,14 +211,21 @@ pub struct Services {
     pub audit: Audit,
     /// People.
     pub users: Users,
-    /// Wakes the releaser.
-    pub release_wake: Arc<Notify>,
+    /// What becomes of a saved order.
+    pub money: Money,
     /// Wakes the reconciler.
     pub nudge: Nudge,
 }
 
 impl Services {
-    fn new(data: &Data, args: &ServeArgs, secrets: &Secrets, clock: &Clock, shutdown: &Shutdown) -> anyhow::Result<Self> {
+    fn new(
+        data: &Data,
+        args: &ServeArgs,
+        secrets: &Secrets,
+        at: &Place,
+        clock: &Clock,
+        shutdown: &Shutdown,
+    ) -> anyhow::Result<Self> {
         let (store, redis, lanes) = (data.store.clone(), data.redis.clone(), args.data.lanes);
         let gate = Gate::new(redis.clone(), lanes);
         let queue = Queue::new(redis.clone());
@@ -243,6 +252,22 @@ impl Services {
         };
         let orders =
             Orders::new(store.clone(), gate.clone(), queue.clone(), index.clone(), secrets.ticket_key(), clock.clone(), lanes);
+        let orders = Arc::new(orders);
+        let releases = Releases { store: store.clone(), gate: gate.clone(), clock: clock.clone() };
+        let money = Money::new(MoneyParts {
+            store: store.clone(),
+            orders: orders.clone(),
+            releases: releases.clone(),
+            bus: bus.clone(),
+            clock: clock.clone(),
+            wakes: Wakes::default(),
+            keys: at.keys.clone(),
+            pay_window: args.pay_window.0,
+            provider_url: args.payment_url.clone().map(|url| url.0),
+            local: at.local.clone(),
+            public: at.public.0.clone(),
+            sandbox_token: secrets.sandbox_token(),
+        });
         let sales = Sales {
             store: store.clone(),
             gate: gate.clone(),
@@ -253,13 +278,13 @@ impl Services {
         };
         Ok(Self {
             place: PlaceOrders::new(store.clone(), clock.clone(), args.pay_window.0),
-            releases: Releases { store: store.clone(), gate: gate.clone(), clock: clock.clone() },
+            releases,
             audit: Audit { store: store.clone(), gate: gate.clone(), queue: queue.clone(), clock: clock.clone(), lanes },
             users: Users::new(store.clone(), clock.clone())?,
             sales: Arc::new(sales),
             purchase: Arc::new(purchase),
-            orders: Arc::new(orders),
-            release_wake: Arc::new(Notify::new()),
+            orders,
+            money,
             store,
             redis,
             gate,
@@ -273,12 +298,52 @@ impl Services {
     }
 }
 
+/// Where the shop is, and whom it believes about money.
+struct Place {
+    /// For browsers.
+    public: PublicUrl,
+    /// For the process itself.
+    local: String,
+    keys: SigningKeys,
+}
+
+impl Place {
+    fn new(args: &ServeArgs, address: SocketAddr, keys: SigningKeys) -> Self {
+        let mut own = address;
+        if own.ip().is_unspecified() {
+            own.set_ip(if own.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+        }
+        let public = args.public_url.clone().unwrap_or_else(|| PublicUrl(format!("http://{address}")));
+        Self { public, local: format!("http://{own}"), keys }
+    }
+}
+
+/// The given secrets of payment, if any, and whether the sandbox may be used where this shop listens.
+fn check_payments(args: &ServeArgs) -> Result<Option<SigningKeys>, StartError> {
+    if args.payment_url.is_none() && !args.sandbox_payments && !args.listen.ip().is_loopback() {
+        return Err(StartError::Usage(String::from(
+            "payments need --payment-url; on a listener that is not loopback the sandbox, which takes no money, is used only with --sandbox-payments",
+        )));
+    }
+    let read = |secret: &SecretString| secret.expose_secret().parse();
+    args.payment_secret.as_ref().map(read).transpose().map_err(|e: BadSecret| StartError::Usage(format!("--payment-secret: {e}")))
+}
+
 /// Starts the shop: everything answers when this returns.
 pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
+    let given_keys = check_payments(args)?;
     let data = Data::open_alone(&args.data).await?;
     let secrets = Secrets::load_or_create(&args.data.data_dir)?;
+    let keys = match given_keys {
+        Some(keys) => keys,
+        None => secrets.payment_secret().expose_secret().parse().context("the secrets of this shop are damaged")?,
+    };
+    // Before the services, because some must know where it is; whoever connects now is served once all is ready.
+    let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
+    let address = listener.local_addr().context("no local address")?;
+    let place = Place::new(args, address, keys);
     let shutdown = Shutdown::default();
-    let services = Services::new(&data, args, &secrets, &clock, &shutdown)?;
+    let services = Services::new(&data, args, &secrets, &place, &clock, &shutdown)?;
 
     // The index first: a purchase that comes with the first connection must find its sale.
     services.index.refresh().await.context("cannot read the sales")?;
@@ -287,8 +352,9 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
         start_workers(&services, args.data.lanes, &shutdown, &clock).await?;
     }
 
-    let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
-    let address = listener.local_addr().context("no local address")?;
+    if args.roles.web {
+        crate::worker::money::start_sandbox(&services.money, &shutdown);
+    }
     let life = Life { idle: args.session_idle.0, max: args.session_max.0 };
     let sessions = Sessions::new(
         RedisSessions::new(data.redis.clone()),
@@ -314,7 +380,8 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
         orders: services.orders.clone(),
         hub: services.hub.clone(),
         zone: args.time_zone.0.clone(),
-        public_url: args.public_url.clone().unwrap_or_else(|| PublicUrl(format!("http://{address}"))),
+        public_url: place.public,
+        money: services.money.clone(),
         rate_limit: args.rate_limit,
         trusted_proxies: args.trusted_proxies.clone(),
         session_max: args.session_max.0,
@@ -340,12 +407,14 @@ async fn start_workers(services: &Services, lanes: u16, shutdown: &Shutdown, clo
             reader,
             place: services.place.clone(),
             bus: services.bus.clone(),
-            releases: services.release_wake.clone(),
+            wakes: services.money.wakes.clone(),
             shutdown: shutdown.clone(),
         };
         shutdown.spawn(consumer.run());
     }
-    shutdown.spawn(crate::worker::releaser::run(services.releases.clone(), services.release_wake.clone(), shutdown.clone()));
+    let wake = services.money.wakes.releases.clone();
+    shutdown.spawn(crate::worker::releaser::run(services.releases.clone(), wake, shutdown.clone()));
+    crate::worker::money::start(&services.money, clock, shutdown);
     let reconciler = Reconciler {
         store: services.store.clone(),
         gate: services.gate.clone(),

@@ -6,8 +6,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use data_encoding::HEXLOWER;
+use data_encoding::{BASE64, HEXLOWER};
 use hmac::{Hmac, KeyInit, Mac};
+use secrecy::SecretString;
 use sha2::Sha256;
 
 use crate::domain::ticket::TicketKey;
@@ -15,6 +16,8 @@ use crate::domain::ticket::TicketKey;
 /// What every other secret is derived from.
 pub struct Secrets {
     root: [u8; 32],
+    /// A line of the file, where an operator finds it.
+    payment: SecretString,
 }
 
 impl Secrets {
@@ -27,10 +30,11 @@ impl Secrets {
         match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
             Ok(mut file) => {
                 let root: [u8; 32] = rand::random();
-                file.write_all(format!("root {}\n", HEXLOWER.encode(&root)).as_bytes())
+                let payment = format!("whsec_{}", BASE64.encode(&rand::random::<[u8; 32]>()));
+                file.write_all(format!("root {}\npayment {payment}\n", HEXLOWER.encode(&root)).as_bytes())
                     .and_then(|()| file.sync_all())
                     .with_context(|| format!("cannot write {}", path.display()))?;
-                Ok(Self { root })
+                Ok(Self { root, payment: payment.into() })
             }
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 let mut text = String::new();
@@ -42,8 +46,9 @@ impl Secrets {
                     .find_map(|line| line.strip_prefix("root "))
                     .and_then(|hex| HEXLOWER.decode(hex.trim().as_bytes()).ok())
                     .and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-                match root {
-                    Some(root) => Ok(Self { root }),
+                let payment = text.lines().find_map(|line| line.strip_prefix("payment "));
+                match root.zip(payment) {
+                    Some((root, payment)) => Ok(Self { root, payment: payment.trim().into() }),
                     None => bail!("{} does not hold the secrets of a shop; put the right file back", path.display()),
                 }
             }
@@ -58,6 +63,18 @@ impl Secrets {
         let mut mac = <Hmac<Sha256> as KeyInit>::new(&block.into());
         mac.update(purpose.as_bytes());
         mac.finalize().into_bytes().into()
+    }
+
+    /// What the provider signs its notices with when no other secret is given: `whsec_…`.
+    #[must_use]
+    pub fn payment_secret(&self) -> &SecretString {
+        &self.payment
+    }
+
+    /// What the sandbox provider knows its shop by.
+    #[must_use]
+    pub fn sandbox_token(&self) -> String {
+        format!("Bearer {}", HEXLOWER.encode(&self.derive("sandbox provider")))
     }
 
     /// Signs tickets.

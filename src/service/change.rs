@@ -56,6 +56,8 @@ pub(super) async fn wrong_state(store: &Store, id: OrderId) -> ChangeError {
 pub struct Wakes {
     /// Units to give back.
     pub releases: Arc<Notify>,
+    /// Payments whose order was saved meanwhile.
+    pub early: Arc<Notify>,
     /// Money to send back.
     pub refunds: Arc<Notify>,
     /// Codes to give.

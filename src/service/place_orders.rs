@@ -12,8 +12,9 @@ use crate::domain::event::OrderEvent;
 use crate::domain::ids::{Epoch, Lane, OrderId, VoucherId};
 use crate::domain::order::{CloseReason, Order, Status};
 use crate::domain::voucher::Voucher;
-use crate::queue::{Delivery, Entry};
 use crate::queue::StreamId;
+use crate::queue::{Delivery, Entry};
+use crate::service::settle::{Settled, settle};
 use crate::store::{DeadLetter, NewOrder, Release, Store, StoreError, Tx};
 
 /// Why the batch could not be settled now. Nothing of it may be acknowledged but what was returned before.
@@ -39,6 +40,8 @@ pub struct Placed {
     pub buried: usize,
     /// Some release rows were written: the releaser has work.
     pub releases: bool,
+    /// Some of them were paid already, or their money goes back: follow-ups and refunds have work.
+    pub money: bool,
 }
 
 /// Saves admitted orders.
@@ -162,6 +165,17 @@ impl PlaceOrders {
             done.releases = true;
         }
 
+        // 3: money that came before its order. What is committed after this look is found by the sweep.
+        let placed: Vec<OrderId> = inserted.iter().copied().collect();
+        let mut paid: HashMap<OrderId, Order> = HashMap::new();
+        for payment in tx.early_payments_of(&placed).await? {
+            match settle(&mut tx, &payment, self.clock.now()).await? {
+                Settled::Paid(order) => drop(paid.insert(order.id, *order)),
+                Settled::Owed(_) | Settled::Waits | Settled::Decided => {}
+            }
+            done.money = true;
+        }
+
         // 4: the hot rows, last and in voucher order, under the entry's epoch; k counts new rows only, and 0 still takes the
         // row, so that no verdict but LOST can be committed after a rebuild closed the books.
         let mut taken: BTreeMap<(VoucherId, Epoch), i64> = BTreeMap::new();
@@ -181,6 +195,7 @@ impl PlaceOrders {
         tx.commit().await?;
         let failed: HashSet<OrderId> = duplicates.iter().map(|d| d.id).collect();
         self.report(part, &orders, &inserted, &failed, &mut done).await?;
+        done.events.extend(paid.into_values().map(|order| OrderEvent { user: order.user, order }));
         Ok(Attempt::Done(Box::new(done)))
     }
 
@@ -322,6 +337,7 @@ impl Placed {
         self.failed += other.failed;
         self.buried += other.buried;
         self.releases |= other.releases;
+        self.money |= other.money;
     }
 }
 

@@ -16,10 +16,10 @@ use crate::domain::ids::OrderId;
 use crate::domain::money::Fen;
 use crate::domain::time::Millis;
 use crate::payment_provider::http::Http;
-use crate::payment_provider::sandbox::{Deed, consequences};
+pub use crate::payment_provider::sandbox::Deed;
+use crate::payment_provider::sandbox::consequences;
 use crate::payment_provider::signature::SigningKeys;
 use crate::service::ServiceError;
-use crate::service::change::Wakes;
 use crate::service::retry::wait_before;
 use crate::store::{SandboxEntry, SandboxLetter, SandboxPayment, Store, StoreError, Way};
 
@@ -85,8 +85,6 @@ pub struct SandboxProvider {
     pub late: Duration,
     /// What its shop shows in `authorization`.
     pub token: String,
-    /// Wakes its sender.
-    pub wakes: Wakes,
 }
 
 impl SandboxProvider {
@@ -141,7 +139,6 @@ impl SandboxProvider {
             tx.put_sandbox_letter(&name, &payment.callback_url, &letter.body, letter.send_at).await?;
         }
         tx.commit().await?;
-        self.wakes.letters.notify_one();
         Ok(payment.return_url)
     }
 

@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::domain::admission::Refusal;
 use crate::domain::ids::OrderId;
+use crate::domain::order::Order;
 use crate::domain::time::Millis;
 use crate::domain::voucher::FieldErrors;
 use crate::service::ServiceError;
@@ -62,6 +63,10 @@ pub enum Problem {
     HeadersTooLarge,
     /// The phone has an account.
     PhoneTaken,
+    /// The order is in a state that does not allow it; here it is.
+    WrongState(Box<Order>),
+    /// The order is not saved yet.
+    StillQueued,
     /// Fields are wrong.
     Invalid(FieldErrors),
     /// Too fast; seconds to wait.
@@ -93,6 +98,8 @@ impl Problem {
             Self::UnsupportedMedia => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE"),
             Self::HeadersTooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "HEADERS_TOO_LARGE"),
             Self::PhoneTaken => (StatusCode::CONFLICT, "PHONE_TAKEN"),
+            Self::WrongState(_) => (StatusCode::CONFLICT, "WRONG_STATE"),
+            Self::StillQueued => (StatusCode::CONFLICT, "QUEUED"),
             Self::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, "INVALID"),
             Self::TooMany(_) => (StatusCode::TOO_MANY_REQUESTS, "TOO_MANY_REQUESTS"),
             Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL"),

@@ -107,6 +107,15 @@ impl Fields {
         at.or_else(|| self.wrong(name, FieldError::NotATime))
     }
 
+    /// A switch of a JSON object; absent: off.
+    pub fn switch(&self, name: &str) -> Result<bool, Problem> {
+        match self.values.get(name) {
+            None => Ok(false),
+            Some(Value::Bool(on)) => Ok(*on),
+            Some(_) => Err(Problem::Malformed),
+        }
+    }
+
     /// A number as text, with its decimals; absent: none, no number: a text that cannot be read as one.
     #[must_use]
     pub fn number_text(&self, name: &str) -> Option<String> {

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::domain::admission::Refusal;
 use crate::i18n::{self, Lang};
+use crate::push::order_json::OrderJson;
 use crate::web::error::Problem;
 
 /// The field order is the one of the pages that this API was first written for.
@@ -73,6 +74,7 @@ pub fn problem(problem: &Problem, lang: Lang, request_id: &str) -> Response {
             Some(serde_json::json!({ "beginTime": begin, "serverTime": now }))
         }
         Problem::Duplicate { order, .. } => Some(serde_json::json!(order)),
+        Problem::WrongState(order) => serde_json::to_value(OrderJson::from(order.as_ref())).ok(),
         Problem::Invalid(errors) => {
             let fields: BTreeMap<_, _> = errors.iter().map(|(field, e)| (*field, i18n::field_error(lang, e))).collect();
             Some(serde_json::json!({ "fields": fields }))

@@ -13,7 +13,7 @@ use crate::web::csrf::{Csrf, guard};
 use crate::web::error::Problem;
 use crate::web::fields::MAX_BODY;
 use crate::web::finish::finish;
-use crate::web::handlers::{account, admin, front, orders, purchase, shops, users, vouchers};
+use crate::web::handlers::{account, admin, callback, front, order_life, orders, purchase, sandbox, shops, users, vouchers};
 use crate::web::identify::identify;
 use crate::web::state::AppState;
 use crate::web::{assets, health, request_id, socket};
@@ -44,6 +44,10 @@ pub fn router(state: AppState) -> Router {
         .route("/api/voucher/seckill", post(vouchers::create_sale))
         .route("/api/voucher/list/{shopId}", get(vouchers::list))
         .route("/api/voucher-order", get(orders::list))
+        .route("/api/voucher-order/{id}/cancel", post(order_life::cancel))
+        .route("/api/voucher-order/{id}/timeout", post(order_life::time_out))
+        .route("/api/voucher-order/{id}/pay", post(order_life::pay))
+        .route("/api/voucher-order/{id}/refund", post(order_life::refund))
         .route("/api/blog/hot", get(shops::no_blogs))
         .route("/api/blog/of/me", get(shops::no_blogs))
         .route("/api/blog/of/follow", get(shops::nothing));
@@ -59,12 +63,19 @@ pub fn router(state: AppState) -> Router {
         .route("/account/password", post(account::password))
         .route("/orders", get(orders::list_page))
         .route("/orders/{id}", get(orders::one_page))
+        .route("/orders/{id}/pay", post(order_life::pay_form))
+        .route("/orders/{id}/cancel", post(order_life::cancel_form))
+        .route("/sandbox-pay/books", get(sandbox::books))
+        .route("/sandbox-pay/{paymentId}", get(sandbox::page).post(sandbox::press))
         .route("/admin", get(admin::control_room))
         .route("/admin/vouchers/new", get(admin::form).post(admin::submit))
         .route("/admin/vouchers/{id}", get(admin::voucher));
 
     // Nobody has to be known for these.
     let plain = health_routes().route("/static/{*path}", get(assets::serve));
+
+    // The provider's notices: a signature of their own, no session, no browser.
+    let provider = sandbox_routes().route("/api/payment/callback", post(callback::notice));
 
     let known = hot
         .merge(
@@ -74,16 +85,24 @@ pub fn router(state: AppState) -> Router {
         )
         .fallback(|| async { Problem::NotFound })
         .layer(from_fn_with_state(Csrf::new(&state.public_url), guard));
-    let known = outer(known, &state).layer(from_fn_with_state(state.clone(), identify));
-    let plain = outer(plain.layer(CompressionLayer::new()), &state);
+    let known = outer(known, &state, MAX_BODY).layer(from_fn_with_state(state.clone(), identify));
+    let plain = outer(plain.layer(CompressionLayer::new()), &state, MAX_BODY);
 
-    numbered(known.merge(plain), state)
+    numbered(known.merge(plain).merge(outer(provider, &state, callback::MAX_NOTICE)), state)
 }
 
-/// What a process without the web role answers: health and figures, and nothing else.
+/// What a process without the web role answers: health and figures, and nothing else but itself, when its loops speak to the
+/// sandbox.
 pub fn health_only(state: AppState) -> Router {
-    let routes = health_routes().fallback(|| async { Problem::NotFound });
-    numbered(outer(routes, &state), state)
+    let routes = health_routes().merge(sandbox_routes()).fallback(|| async { Problem::NotFound });
+    numbered(outer(routes, &state, MAX_BODY), state)
+}
+
+/// The sandbox's interface, for whoever has its token; to everybody else it is not there.
+fn sandbox_routes() -> Router<AppState> {
+    Router::new()
+        .route("/sandbox-provider/payments", post(sandbox::create))
+        .route("/sandbox-provider/refunds", post(sandbox::refund))
 }
 
 fn health_routes() -> Router<AppState> {
@@ -103,9 +122,9 @@ fn numbered(routes: Router<AppState>, state: AppState) -> Router {
 }
 
 /// What stands around every route: words for problems, panics turned into one, a limit on bodies.
-fn outer(routes: Router<AppState>, state: &AppState) -> Router<AppState> {
+fn outer(routes: Router<AppState>, state: &AppState, most_bytes: usize) -> Router<AppState> {
     routes
-        .layer(RequestBodyLimitLayer::new(MAX_BODY))
+        .layer(RequestBodyLimitLayer::new(most_bytes))
         .layer(CatchPanicLayer::custom(request_id::panicked))
         .layer(from_fn_with_state(state.clone(), finish))
 }

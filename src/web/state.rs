@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::config::{PublicUrl, RateLimit};
 use crate::push::hub::Hub;
 use crate::redis::Redis;
+use crate::service::money::Money;
 use crate::service::orders::Orders;
 use crate::service::purchase::Purchase;
 use crate::service::sales::Sales;
@@ -42,6 +43,8 @@ pub struct Parts {
     pub purchase: Arc<Purchase>,
     /// Orders.
     pub orders: Arc<Orders>,
+    /// What becomes of a saved order.
+    pub money: Money,
     /// Sockets.
     pub hub: Hub,
     /// Zone of times without an offset, and of pages.

@@ -3,14 +3,13 @@
 //! The order is the promise: commit, acknowledge, push. Whoever hears "order created" can read the order, and its entry is
 //! gone from the stream.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::push::bus::Bus;
 use crate::queue::{Delivery, QueueError, Reader};
+use crate::service::change::Wakes;
 use crate::service::place_orders::{PlaceError, PlaceOrders, Placed};
 use crate::shutdown::Shutdown;
 use crate::worker::backoff::{Backoff, jittered};
@@ -35,8 +34,8 @@ pub struct Consumer {
     pub place: PlaceOrders,
     /// Tells the buyers.
     pub bus: Bus,
-    /// Told when release rows were written.
-    pub releases: Arc<Notify>,
+    /// Told what there is to do for the other loops.
+    pub wakes: Wakes,
     /// The end.
     pub shutdown: Shutdown,
 }
@@ -112,7 +111,14 @@ impl Consumer {
             metrics::counter!("seckill_orders_saved_total").increment(placed.created as u64);
             self.bus.publish(&placed.events);
             if placed.releases {
-                self.releases.notify_one();
+                self.wakes.releases.notify_one();
+            }
+            if placed.created + placed.failed > 0 {
+                self.wakes.early.notify_one();
+            }
+            if placed.money {
+                self.wakes.paid();
+                self.wakes.refunds.notify_one();
             }
             match result {
                 Ok(()) => {

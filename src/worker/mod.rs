@@ -4,6 +4,7 @@
 pub mod backoff;
 pub mod consumer;
 pub mod expirer;
+pub mod money;
 pub mod reconciler;
 pub mod releaser;
 pub mod rounds;

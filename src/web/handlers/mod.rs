@@ -2,9 +2,12 @@
 
 pub mod account;
 pub mod admin;
+pub mod callback;
 pub mod front;
+pub mod order_life;
 pub mod orders;
 pub mod purchase;
+pub mod sandbox;
 pub mod shops;
 pub mod sign_in;
 pub mod users;

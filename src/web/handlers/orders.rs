@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::domain::ids::OrderId;
 use crate::domain::money::Fen;
 use crate::domain::order::Order;
+use crate::domain::payment::PaymentState;
 use crate::push::order_json::OrderJson;
 use crate::service::orders::{Asker, Page};
 use crate::store::Payment;
@@ -15,7 +16,7 @@ use crate::web::error::Problem;
 use crate::web::extract::{Frame, LoggedIn, PathId, Who};
 use crate::web::fields::{Fields, QueryFields};
 use crate::web::identify::Visitor;
-use crate::web::page::{OrderPage, OrderView, OrdersPage};
+use crate::web::page::{Chrome, OrderPage, OrderView, OrdersPage};
 use crate::web::reply;
 use crate::web::state::AppState;
 
@@ -39,8 +40,7 @@ fn limit(fields: &mut Fields) -> Result<u32, Problem> {
 }
 
 /// The order as this visitor may see it.
-async fn find(state: &AppState, id: OrderId, visitor: &Visitor, query: &Fields) -> Result<Order, Problem> {
-    let ticket = Some(query.typed("ticket")).filter(|t| !t.is_empty());
+async fn find(state: &AppState, id: OrderId, visitor: &Visitor, ticket: Option<&str>) -> Result<Order, Problem> {
     let user = visitor.user();
     let asker = Asker { user: user.map(|u| u.id), admin: user.is_some_and(|u| u.admin), ticket };
     let found = state.orders.find(id, asker).await?;
@@ -87,9 +87,12 @@ pub async fn one(
     PathId(id): PathId<OrderId>,
     QueryFields(query): QueryFields,
 ) -> Result<Response, Problem> {
-    let order = find(&state, id, &visitor, &query).await?;
+    let ticket = Some(query.typed("ticket")).filter(|t| !t.is_empty());
+    let order = find(&state, id, &visitor, ticket).await?;
     let payments = state.store.payments_of(id).await?;
-    Ok(reply::ok(WithPayments { order: OrderJson::from(&order), payments: payments.iter().map(PaymentJson::from).collect() }))
+    // Money that waits for its order's row is not this order's yet.
+    let payments = payments.iter().filter(|p| p.state != PaymentState::Early).map(PaymentJson::from).collect();
+    Ok(reply::ok(WithPayments { order: OrderJson::from(&order), payments }))
 }
 
 async fn page_of(state: &AppState, user: crate::domain::ids::UserId, mut query: Fields) -> Result<Page, Problem> {
@@ -131,7 +134,19 @@ pub async fn one_page(
     if query.typed("ticket").is_empty() {
         LoggedIn::of(visitor.clone())?;
     }
-    let order = find(&state, id, &visitor, &query).await?;
+    let ticket = Some(query.typed("ticket")).filter(|t| !t.is_empty());
+    Ok(page_of_one(&state, &visitor, id, ticket, chrome).await?.into_response())
+}
+
+/// The page of the order `id` as this visitor may see it.
+pub(super) async fn page_of_one(
+    state: &AppState,
+    visitor: &Visitor,
+    id: OrderId,
+    ticket: Option<&str>,
+    chrome: Chrome,
+) -> Result<OrderPage, Problem> {
+    let order = find(state, id, visitor, ticket).await?;
     // The rest is decoration: the order is shown also when it cannot be read.
     let listed = state.sales.one(order.voucher).await.ok().flatten();
     let voucher = listed.map(|l| l.voucher);
@@ -139,15 +154,16 @@ pub async fn one_page(
         Some(v) => state.shops.one(v.fields.shop).await.ok().flatten(),
         None => None,
     };
+    let is_owner = visitor.user().is_some_and(|user| user.id == order.user);
     let view = OrderView {
         order: &order,
         voucher: voucher.as_ref(),
         shop: shop.as_ref().map(|s| s.name.as_str()),
         eta_seconds: None,
-        can_pay: false,
-        can_cancel: false,
+        can_pay: is_owner,
+        can_cancel: is_owner,
     };
-    Ok(OrderPage::new(chrome, view).into_response())
+    Ok(OrderPage::new(chrome, view))
 }
 
 #[cfg(test)]

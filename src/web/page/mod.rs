@@ -25,6 +25,7 @@ mod login;
 mod order;
 mod order_line;
 mod orders;
+mod sandbox;
 mod script;
 mod voucher_form;
 
@@ -36,6 +37,7 @@ pub use front::{FrontPage, ShopHead, ShopPage};
 pub use login::{LoginPage, RegisterPage};
 pub use order::{OrderPage, OrderView};
 pub use orders::OrdersPage;
+pub use sandbox::SandboxPage;
 pub use voucher_form::{FormText, VoucherFormPage};
 
 /// Which colours a reader asked for.

@@ -1,0 +1,43 @@
+//! `POST /api/payment/callback`: notices of the payment provider. No session, no cookie, no language; a signature.
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::service::notice::{Heard, NoticeError, SignedHeaders};
+use crate::web::error::Problem;
+use crate::web::reply;
+use crate::web::state::AppState;
+
+/// The most bytes of a notice.
+pub const MAX_NOTICE: usize = 64 * 1024;
+
+/// Hears a notice. The body is taken as it came: what was signed are its bytes.
+pub async fn notice(State(state): State<AppState>, headers: HeaderMap, body: Bytes) -> Response {
+    // A header that is missing, or is no text, is one that nobody signed.
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let signed =
+        SignedHeaders { id: text("webhook-id"), timestamp: text("webhook-timestamp"), signature: text("webhook-signature") };
+    let (status, code) = match state.money.notices.hear(signed, &body).await {
+        Ok(heard) => return reply::json(status_of(heard), &json!({ "success": true })),
+        Err(NoticeError::NotBelieved(why)) => {
+            tracing::warn!(%why, "a notice of payment was not believed");
+            (StatusCode::UNAUTHORIZED, "BAD_SIGNATURE")
+        }
+        Err(NoticeError::Malformed) => (StatusCode::BAD_REQUEST, "MALFORMED"),
+        Err(NoticeError::UnknownOrder) => (StatusCode::NOT_FOUND, "NOT_FOUND"),
+        Err(NoticeError::OtherBody) => (StatusCode::CONFLICT, "OTHER_BODY"),
+        Err(NoticeError::WrongAmount) => (StatusCode::UNPROCESSABLE_ENTITY, "WRONG_AMOUNT"),
+        Err(NoticeError::Service(error)) => return Problem::from(error).into_response(),
+    };
+    reply::json(status, &json!({ "success": false, "code": code }))
+}
+
+fn status_of(heard: Heard) -> StatusCode {
+    match heard {
+        Heard::Kept => StatusCode::ACCEPTED,
+        Heard::Applied | Heard::Repeated | Heard::RefundDue | Heard::Ignored => StatusCode::OK,
+    }
+}
