@@ -54,9 +54,11 @@ pub fn done() -> Response {
     json(StatusCode::OK, &Envelope::<'_, ()> { success: true, error_msg: None, code: None, data: None, ticket: None })
 }
 
+type Worded = HashMap<(Lang, &'static str), Arc<str>>;
+
 /// The fixed sentence of a code. Kept once worded: a sold-out sale says the same one ten thousand times a second.
 fn sentence(lang: Lang, code: &'static str) -> Arc<str> {
-    static WORDED: LazyLock<RwLock<HashMap<(Lang, &'static str), Arc<str>>>> = LazyLock::new(RwLock::default);
+    static WORDED: LazyLock<RwLock<Worded>> = LazyLock::new(RwLock::default);
     if let Some(words) = WORDED.read().unwrap_or_else(PoisonError::into_inner).get(&(lang, code)) {
         return words.clone();
     }
