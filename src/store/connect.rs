@@ -95,3 +95,59 @@ pub(super) async fn open_postgres(url: &str) -> Result<PgPool, StoreError> {
         .connect_with(options);
     bounded(pool).await
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Store;
+    use super::*;
+    use crate::domain::time::Millis;
+
+    async fn opened() -> (Store, SqlitePools, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        let pools = open_sqlite(&dir.path().join("shop.db")).await.unwrap();
+        let store = Store::Sqlite(pools.clone());
+        store.migrate().await.unwrap();
+        (store, pools, dir)
+    }
+
+    #[tokio::test]
+    async fn durability_rests_on_these_settings_of_the_writer() {
+        let (_store, pools, _dir) = opened().await;
+        let mut writer = pools.writer.acquire().await.unwrap();
+        let mode: String = sqlx::query_scalar("PRAGMA journal_mode").fetch_one(&mut *writer).await.unwrap();
+        let full: i64 = sqlx::query_scalar("PRAGMA synchronous").fetch_one(&mut *writer).await.unwrap();
+        let keys: i64 = sqlx::query_scalar("PRAGMA foreign_keys").fetch_one(&mut *writer).await.unwrap();
+        let wait: i64 = sqlx::query_scalar("PRAGMA busy_timeout").fetch_one(&mut *writer).await.unwrap();
+        assert_eq!((mode.as_str(), full, keys, wait), ("wal", 2, 1, 5000));
+        // A reader cannot write, whatever it is asked.
+        assert!(sqlx::query("DELETE FROM shop_type").execute(&pools.readers).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_said_to_pass() {
+        let (store, pools, _dir) = opened().await;
+        let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&pools.writer).await.unwrap();
+        let limit = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
+        sqlx::query(limit).execute(&pools.writer).await.unwrap();
+        let mut tx = store.begin().await.unwrap();
+        let full = tx.insert_users_bulk(19_900_000_000, 5000, Millis(1)).await.unwrap_err();
+        assert!(matches!(full, StoreError::Unavailable(_)) && full.is_transient(), "{full}");
+        drop(tx);
+        store.begin().await.unwrap().commit().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_writer_whose_transaction_ended_by_itself_is_replaced() {
+        let (store, pools, _dir) = opened().await;
+        let mut tx = pools.writer.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        // What SQLite does by itself on some errors, unknown to the driver.
+        sqlx::query("ROLLBACK").execute(&mut *tx).await.unwrap();
+        drop(tx);
+        for _ in 0..2 {
+            let mut tx = store.begin().await.unwrap();
+            tx.audit("test", "a", "b", None, None, Millis(1)).await.unwrap();
+            tx.commit().await.unwrap();
+        }
+        assert_eq!(store.audit_lines(None, 9).await.unwrap().len(), 2);
+    }
+}

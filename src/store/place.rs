@@ -46,6 +46,27 @@ pub struct KnownOrder {
 }
 
 impl Tx {
+    /// Refuses orders of users that do not exist, before anything is written. A look-up instead of a reference in the
+    /// schema: that one would lock a row of `users` for each order (the migration says what it costs). It is as good,
+    /// because users are never deleted. Uses the primary key of `users`, on Postgres too: asked with IN it would read the
+    /// whole table.
+    async fn know_users_of(&mut self, orders: &[NewOrder]) -> Result<(), StoreError> {
+        for chunk in orders.chunks(ROWS) {
+            let unknown = on_tx!(self, Db, conn => async {
+                let mut sql = QueryBuilder::<Db>::new("SELECT COUNT(*) FROM (");
+                sql.push_values(chunk, |mut row, order| {
+                    row.push_bind(order.user.0);
+                });
+                sql.push(") AS buyer WHERE (SELECT u.id FROM users u WHERE u.id = buyer.column1) IS NULL");
+                sql.build_query_scalar::<i64>().persistent(chunk.len() == ROWS).fetch_one(conn).await
+            })?;
+            if unknown > 0 {
+                return Err(StoreError::UnknownReference);
+            }
+        }
+        Ok(())
+    }
+
     /// Saves orders as PENDING and answers, ascending, the ids that became rows. Left out: ids that have a row, and buyers
     /// with a live order of that voucher (of two in one call the first wins). Give them in ascending order of ids, so that
     /// two transactions wait for each other in one direction only. Uses the primary key and `orders_one_live`.
@@ -53,6 +74,7 @@ impl Tx {
     /// # Errors
     /// [`StoreError::UnknownReference`]: one of the users does not exist, nothing was saved; halve until it stands alone.
     pub async fn insert_pending(&mut self, orders: &[NewOrder]) -> Result<Vec<OrderId>, StoreError> {
+        self.know_users_of(orders).await?;
         let mut saved = Vec::with_capacity(orders.len());
         for chunk in orders.chunks(ROWS) {
             saved.extend(on_tx!(self, Db, conn => async {
@@ -84,6 +106,7 @@ impl Tx {
         reason: CloseReason,
         now: Millis,
     ) -> Result<Vec<OrderId>, StoreError> {
+        self.know_users_of(orders).await?;
         let mut saved = Vec::with_capacity(orders.len());
         for chunk in orders.chunks(ROWS) {
             saved.extend(on_tx!(self, Db, conn => async {

@@ -56,7 +56,9 @@ async fn an_entry_of_an_unknown_user_is_refused_and_nothing_of_its_batch_stays(d
     let mut tx = db.store.begin().await.unwrap();
     let refused = tx.insert_pending(&batch).await.unwrap_err();
     assert!(matches!(refused, StoreError::UnknownReference) && !refused.is_transient());
-    drop(tx);
+    let refused = tx.insert_failed(&batch, CloseReason::Duplicate, NOW).await.unwrap_err();
+    assert!(matches!(refused, StoreError::UnknownReference));
+    tx.commit().await.unwrap();
     assert!(db.store.order(batch[0].id).await.unwrap().is_none());
 }
 
