@@ -10,8 +10,8 @@ skips=$target/tmp/skipped
 mkdir -p "$target/tmp"
 rm -f "$skips"
 
-cargo test --locked --no-run || exit 1
-cargo test --locked --no-fail-fast 2>&1 | tee "$log"
+cargo test --locked --features fault-injection --no-run || exit 1
+cargo test --locked --features fault-injection --no-fail-fast 2>&1 | tee "$log"
 status=${PIPESTATUS[0]}
 
 # `test result: ok. 10 passed; 0 failed; 0 ignored; …`, one for each test binary.

@@ -11,8 +11,6 @@ use hmac::{Hmac, KeyInit, Mac};
 use secrecy::SecretString;
 use sha2::Sha256;
 
-use crate::domain::ticket::TicketKey;
-
 /// What every other secret is derived from.
 pub struct Secrets {
     root: [u8; 32],
@@ -75,11 +73,5 @@ impl Secrets {
     #[must_use]
     pub fn sandbox_token(&self) -> String {
         format!("Bearer {}", HEXLOWER.encode(&self.derive("sandbox provider")))
-    }
-
-    /// Signs tickets.
-    #[must_use]
-    pub fn ticket_key(&self) -> TicketKey {
-        TicketKey::new(self.derive("ticket"))
     }
 }

@@ -7,6 +7,8 @@ mod load;
 mod look;
 pub mod order_ids;
 mod tally;
+#[cfg(feature = "fault-injection")]
+mod two_round_trips;
 
 pub use batcher::{AdmitError, Batcher};
 pub use load::Load;
@@ -128,6 +130,10 @@ impl Gate {
         if buyers.is_empty() || epoch < 1 {
             // Epoch 0: never loaded. Asking would only be told so.
             return Ok(vec![Admission::NotReady(None); buyers.len()]);
+        }
+        #[cfg(feature = "fault-injection")]
+        if crate::fault::mutant("two-round-trips") {
+            return self.admit_in_two_round_trips(voucher, epoch, buyers).await;
         }
         let lane = self.lane(voucher);
         let keys = [keys::sale(lane, voucher), keys::stock(lane, voucher), keys::holders(lane, voucher), keys::stream(lane)];

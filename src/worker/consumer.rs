@@ -46,10 +46,17 @@ impl Consumer {
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
         let started = Instant::now();
         let mut claim_at = started;
+        // After trouble: what this consumer was given and could not settle is still its own, on the server's list.
+        let mut own = false;
         while !self.shutdown.has_begun() {
             let claims = Instant::now() >= claim_at;
             let idle = if started.elapsed() < CLAIM_IDLE { CLAIM_IDLE_AT_START } else { CLAIM_IDLE };
-            match self.step(claims.then_some(idle), BLOCK).await {
+            let result = match own {
+                true => self.take_up_own().await,
+                false => self.step(claims.then_some(idle), BLOCK).await,
+            };
+            own = result.is_err();
+            match result {
                 Ok(step) => {
                     if backoff.is_failing() {
                         tracing::info!("the consumer works again");
@@ -69,6 +76,21 @@ impl Consumer {
                         return;
                     }
                 }
+            }
+        }
+    }
+
+    /// Finishes what this consumer was given before a connection broke.
+    async fn take_up_own(&mut self) -> Result<Step, QueueError> {
+        let mut step = Step::default();
+        loop {
+            let batch = self.reader.own_pending(BATCH).await?;
+            if batch.is_empty() {
+                return Ok(step);
+            }
+            self.finish(&batch, &mut step).await?;
+            if self.shutdown.has_begun() {
+                return Ok(step);
             }
         }
     }

@@ -10,7 +10,9 @@ use futures_util::future::join_all;
 use sqlx::{Connection, SqliteConnection};
 
 use crate::support::app::{On, TestApp};
+use crate::support::process::Process;
 use crate::support::redis::TestRedis;
+use crate::support::shop::{Shop, Told};
 use crate::support::{long, process};
 
 async fn exactly_as_many_as_there_are(on: On) {
@@ -117,4 +119,43 @@ async fn the_audit_finds_every_hand_in_the_books() {
     assert_eq!(audit(&options).await.0, 1, "an order row deleted");
     drop(redis);
     assert_eq!(process::run(&["audit", "--data-dir", dir.path().to_str().unwrap()], "").await.0, 2, "nothing to look at");
+}
+
+/// Two processes sell one voucher to everybody at once, with a guard taken out or none: how many ids were given out.
+async fn given_out_by_two_processes(mutant: Option<&str>, stock: i64) -> (usize, Shop, Process, Process, Vec<Told>) {
+    let mut shop = Shop::new().await;
+    let first = shop.serve_without(mutant, &[]).await;
+    let data = shop.data();
+    let (redis, database) =
+        (format!("unix://{}", data.join("redis.sock").display()), format!("sqlite://{}", data.join("seckill.db").display()));
+    let second = shop.serve_beside(mutant, &["--roles", "web", "--redis-url", &redis, "--database-url", &database]).await;
+    shop.seed(600).await;
+    let voucher = shop.sale(&first.http, stock).await;
+    let half = shop.click(&first.http, voucher, 0, 300, 32, Arc::default());
+    let other = shop.click(&second.http, voucher, 300, 600, 32, Arc::default());
+    let ((mut told, _), (more, _)) = tokio::join!(half, other);
+    told.extend(more);
+    (told.len(), shop, first, second, told)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_gate_of_two_round_trips_oversells_under_the_harness_that_the_script_passes() {
+    // The control first: a harness that cannot see the race proves nothing.
+    let mut most = 0;
+    for _ in 0..5 {
+        let (given, ..) = given_out_by_two_processes(Some("two-round-trips"), 100).await;
+        most = most.max(given);
+        if most > 100 {
+            break;
+        }
+    }
+    assert!(most > 100, "checks and writes apart sold only {most} of 100 to two processes");
+
+    let (given, shop, mut first, mut second, told) = given_out_by_two_processes(None, 100).await;
+    assert_eq!(given, 100);
+    assert!(shop.verdicts(&first.http, &told).await.iter().all(|v| v == "PENDING"));
+    assert_eq!(shop.count("SELECT COUNT(*) FROM orders WHERE live").await, 100);
+    shop.audited().await;
+    assert_eq!(second.terminate().await, 0);
+    assert_eq!(first.terminate().await, 0);
 }

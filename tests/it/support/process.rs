@@ -24,8 +24,16 @@ pub struct Process {
 impl Process {
     /// Starts `seckill serve` with `options` and waits for its ready line.
     pub async fn serve(data_dir: &Path, options: &[&str]) -> Self {
+        Self::serve_without(None, data_dir, options).await
+    }
+
+    /// The same with one guard taken out, or none.
+    pub async fn serve_without(mutant: Option<&str>, data_dir: &Path, options: &[&str]) -> Self {
         let mut command = Command::new(BINARY);
         command.args(["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"]).arg(data_dir).args(options);
+        if let Some(mutant) = mutant {
+            command.env("SECKILL_FAULT", mutant);
+        }
         Self::start(command).await
     }
 

@@ -57,6 +57,16 @@ impl Shop {
         Process::serve(&self.data(), options).await
     }
 
+    /// A server on this data with a guard taken out.
+    pub async fn serve_without(&self, mutant: Option<&str>, options: &[&str]) -> Process {
+        Process::serve_without(mutant, &self.data(), options).await
+    }
+
+    /// Another server, its own data dir empty: what it shares comes by `options`.
+    pub async fn serve_beside(&self, mutant: Option<&str>, options: &[&str]) -> Process {
+        Process::serve_without(mutant, &self.dir.path().join("b"), options).await
+    }
+
     /// Seeds `count` buyers beside a running server (or without one).
     pub async fn seed(&mut self, count: usize) {
         let file = self.dir.path().join("tokens");

@@ -1,0 +1,241 @@
+//! The composition root: the only file that sees every room. Opens the stores, builds the services, starts the loops and
+//! the listener, and takes them down in the right order.
+
+mod data;
+mod services;
+
+use std::net::SocketAddr;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use anyhow::Context;
+use data_encoding::HEXLOWER;
+use secrecy::{ExposeSecret, SecretString};
+use tokio::net::TcpListener;
+
+use crate::clock::Clock;
+use crate::config::ServeArgs;
+use crate::domain::ids::Lane;
+use crate::domain::ticket::TicketKey;
+use crate::payment_provider::signature::{BadSecret, SigningKeys};
+use crate::redis::managed::Managed;
+use crate::secrets::Secrets;
+use crate::service::demo::{Demo, DemoUser};
+use crate::service::reconcile::Reconciler;
+use crate::service::shops::Shops;
+use crate::shutdown::Shutdown;
+use crate::store::Store;
+use crate::web::session::{Life, RedisSessions, Sessions};
+use crate::web::state::{AppState, Parts};
+use crate::worker::consumer::Consumer;
+
+pub use data::{Data, open_store, seed_users};
+use services::Place;
+pub use services::Services;
+
+/// How long a start waits for its first block of order ids.
+const FIRST_IDS_WITHIN: Duration = Duration::from_secs(3);
+
+/// How long requests in flight may take at the end, and then the loops.
+const FINISH_WITHIN: Duration = Duration::from_secs(4);
+
+/// Why the shop does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// An option does not fit what is there: exit code 2.
+    #[error("{0}")]
+    Usage(String),
+    /// Anything else: exit code 1.
+    #[error(transparent)]
+    Failed(#[from] anyhow::Error),
+}
+
+/// What tickets are signed with: kept in the database, because every process of the shop must read the tickets of all.
+async fn ticket_key(store: &Store) -> anyhow::Result<TicketKey> {
+    let kept = store.keep_setting("ticket_key", &HEXLOWER.encode(&rand::random::<[u8; 32]>())).await?;
+    let key = HEXLOWER.decode(kept.as_bytes()).ok().and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+    key.map(TicketKey::new).context("the database's ticket_key is damaged")
+}
+
+/// A running shop.
+pub struct App {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Who may log in to the demo of this start.
+    pub demo_users: Vec<DemoUser>,
+    /// The services, for whoever stands beside the front doors.
+    pub services: Services,
+    /// Who is logged in.
+    pub sessions: Sessions,
+    shutdown: Shutdown,
+    stop_listening: Shutdown,
+    managed: Option<Managed>,
+}
+
+/// The given secrets of payment, if any, and whether the sandbox may be used where this shop listens.
+fn check_payments(args: &ServeArgs) -> Result<Option<SigningKeys>, StartError> {
+    if args.payment_url.is_none() && !args.sandbox_payments && !args.listen.ip().is_loopback() {
+        return Err(StartError::Usage(String::from(
+            "payments need --payment-url; on a listener that is not loopback the sandbox, which takes no money, is used only with --sandbox-payments",
+        )));
+    }
+    let read = |secret: &SecretString| secret.expose_secret().parse();
+    args.payment_secret.as_ref().map(read).transpose().map_err(|e: BadSecret| StartError::Usage(format!("--payment-secret: {e}")))
+}
+
+/// Starts the shop: everything answers when this returns.
+pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
+    let given_keys = check_payments(args)?;
+    let data = Data::open_alone(&args.data).await?;
+    let secrets = Secrets::load_or_create(&args.data.data_dir)?;
+    let keys = match given_keys {
+        Some(keys) => keys,
+        None => secrets.payment_secret().expose_secret().parse().context("the secrets of this shop are damaged")?,
+    };
+    // Before the services, because some must know where it is; whoever connects now is served once all is ready.
+    let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
+    let address = listener.local_addr().context("no local address")?;
+    let place = Place::new(args, address, keys);
+    let shutdown = Shutdown::default();
+    let tickets = ticket_key(&data.store).await?;
+    let services = Services::new(&data, args, &secrets, tickets, &place, &clock, &shutdown)?;
+    if args.roles.web && !services.ids.ready(FIRST_IDS_WITHIN).await {
+        tracing::warn!("no order ids are at hand yet; buyers hear BUSY until there are");
+    }
+
+    // The index first: a purchase that comes with the first connection must find its sale.
+    services.index.refresh().await.context("cannot read the sales")?;
+    shutdown.spawn(services.index.clone().keep_fresh(shutdown.clone()));
+    if args.roles.worker {
+        start_workers(&services, args.data.lanes, &shutdown, &clock).await?;
+    }
+
+    if args.roles.web {
+        crate::worker::money::start_sandbox(&services.money, &shutdown);
+    }
+    let life = Life { idle: args.session_idle.0, max: args.session_max.0 };
+    let sessions = Sessions::new(
+        RedisSessions::new(data.redis.clone()),
+        life,
+        clock.clone(),
+        &services.hub,
+        services.bus.clone(),
+        &shutdown,
+    );
+    let mut demo_users = Vec::new();
+    if args.demo {
+        demo_users = start_demo(&services, &sessions, &clock).await?;
+    }
+    let state = AppState::new(Parts {
+        store: services.store.clone(),
+        redis: data.redis.clone(),
+        clock: clock.clone(),
+        sessions: sessions.clone(),
+        users: services.users.clone(),
+        shops: Shops::new(services.store.clone()),
+        sales: services.sales.clone(),
+        purchase: services.purchase.clone(),
+        orders: services.orders.clone(),
+        hub: services.hub.clone(),
+        zone: args.time_zone.0.clone(),
+        public_url: place.public,
+        money: services.money.clone(),
+        rate_limit: args.rate_limit,
+        trusted_proxies: args.trusted_proxies.clone(),
+        session_max: args.session_max.0,
+        pay_window: args.pay_window.0,
+        metrics: Some(crate::telemetry::start_metrics()),
+        shutdown: shutdown.clone(),
+    });
+    let stop_listening = Shutdown::default();
+    let router = if args.roles.web {
+        shutdown.spawn(crate::web::sale_watch::run(state.clone()));
+        crate::web::routes::router(state)
+    } else {
+        crate::web::routes::health_only(state)
+    };
+    stop_listening.spawn(crate::web::listener::serve(listener, router, stop_listening.clone()));
+    Ok(App { address, demo_users, services, sessions, shutdown, stop_listening, managed: data.managed })
+}
+
+async fn start_workers(services: &Services, lanes: u16, shutdown: &Shutdown, clock: &Clock) -> anyhow::Result<()> {
+    for lane in 0..lanes {
+        let reader = services.queue.reader(Lane(lane));
+        let consumer = Consumer {
+            reader,
+            place: services.place.clone(),
+            bus: services.bus.clone(),
+            wakes: services.money.wakes.clone(),
+            shutdown: shutdown.clone(),
+        };
+        shutdown.spawn(consumer.run());
+    }
+    let wake = services.money.wakes.releases.clone();
+    shutdown.spawn(crate::worker::releaser::run(services.releases.clone(), wake, shutdown.clone()));
+    crate::worker::money::start(&services.money, clock, shutdown);
+    let reconciler = Reconciler {
+        store: services.store.clone(),
+        gate: services.gate.clone(),
+        rebuilds: services.rebuilds.clone(),
+        index: services.index.clone(),
+        clock: clock.clone(),
+        closed_since: Mutex::default(),
+    };
+    // One round now, so that the sales are open when the ready line is printed; trouble is the loop's to repeat.
+    if let Err(error) = reconciler.round().await {
+        tracing::warn!(%error, "the gates could not be looked at");
+    }
+    services.index.refresh().await.context("cannot read the sales")?;
+    shutdown.spawn(crate::worker::reconciler::run(reconciler, services.nudge.clone(), shutdown.clone()));
+    Ok(())
+}
+
+async fn start_demo(services: &Services, sessions: &Sessions, clock: &Clock) -> Result<Vec<DemoUser>, StartError> {
+    let demo = Demo { store: &services.store, sales: &services.sales, users: &services.users, clock };
+    let failed = |e: crate::service::ServiceError| StartError::Failed(anyhow::anyhow!("cannot make the demo: {e}"));
+    if demo.has_own_users().await.map_err(failed)? {
+        return Err(StartError::Usage(String::from(
+            "--demo gives its users new passwords, and this data dir has users of its own: leave --demo out, or give --data-dir an empty folder",
+        )));
+    }
+    let users = demo.users().await.map_err(failed)?;
+    for user in &users {
+        sessions.end_all(user.id, None).await.context("cannot end the sessions of the last demo")?;
+    }
+    demo.shop(users[1].id).await.map_err(failed)?;
+    Ok(users.into())
+}
+
+impl App {
+    /// Takes no new requests, finishes what is in flight, closes the sockets, lets every loop finish its batch, stops the
+    /// managed Redis. False when something did not finish in time.
+    pub async fn stop(mut self) -> bool {
+        self.stop_by_ref().await
+    }
+
+    /// [`App::stop`] for an owner that cannot be taken apart; a second call has nothing left to do.
+    pub async fn stop_by_ref(&mut self) -> bool {
+        self.stop_listening.begin();
+        // Sockets hear 1001 now: the listener waits for its connections.
+        self.shutdown.begin();
+        let served = self.stop_listening.finished(FINISH_WITHIN).await;
+        let finished = self.shutdown.finished(FINISH_WITHIN).await;
+        self.services.store.close().await;
+        if let Some(managed) = self.managed.take() {
+            managed.stop().await;
+        }
+        served && finished
+    }
+}
+
+/// Returns on SIGTERM or Ctrl-C.
+pub async fn until_told_to_stop() {
+    let interrupt = tokio::signal::ctrl_c();
+    match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        Ok(mut terminate) => tokio::select! {
+            _ = interrupt => {}
+            _ = terminate.recv() => {}
+        },
+        Err(_) => drop(interrupt.await),
+    }
+}
