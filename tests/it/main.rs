@@ -9,6 +9,7 @@ mod batcher;
 mod docs;
 mod lua_contract;
 mod managed_redis;
+mod order_life;
 mod purchase;
 mod push;
 mod queue;

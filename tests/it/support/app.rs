@@ -291,6 +291,15 @@ impl TestApp {
         assert!(self.app.stop_by_ref().await, "the shop did not stop in time");
     }
 
+    /// Stops the shop, lets `time` go by, and starts it again on the same data.
+    pub async fn restart_later(mut self, time: Duration) -> Self {
+        self.stop().await;
+        self.clock.advance(time);
+        let (args, dir, clock) = (self.args.clone(), self.dir.clone(), self.clock.clone());
+        drop(self);
+        Self::boot(args, dir, clock).await
+    }
+
     /// Stops this process' part and starts it again on the same data.
     pub async fn restart(mut self) -> Self {
         self.stop().await;
