@@ -1,7 +1,7 @@
 //! The secrets of a shop that nobody typed: made once, kept in the data dir, readable by the owner alone.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -19,38 +19,28 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Reads `DIR/secrets`, or makes it with mode 0600 when it is not there.
+    /// Reads `DIR/secrets`, or makes it with mode 0600 when it is not there. Processes that start together on one new data
+    /// dir get the same secrets.
     ///
     /// # Errors
     /// When the file cannot be read or written, or holds something else.
     pub fn load_or_create(data_dir: &Path) -> anyhow::Result<Self> {
         let path = data_dir.join("secrets");
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(mut file) => {
-                let root: [u8; 32] = rand::random();
-                let payment = format!("whsec_{}", BASE64.encode(&rand::random::<[u8; 32]>()));
-                file.write_all(format!("root {}\npayment {payment}\n", HEXLOWER.encode(&root)).as_bytes())
-                    .and_then(|()| file.sync_all())
-                    .with_context(|| format!("cannot write {}", path.display()))?;
-                Ok(Self { root, payment: payment.into() })
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                create(data_dir, &path).with_context(|| format!("cannot write {}", path.display()))?;
+                // Ours, or those of a process that was faster.
+                fs::read_to_string(&path)
             }
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                let mut text = String::new();
-                File::open(&path)
-                    .and_then(|mut f| f.read_to_string(&mut text))
-                    .with_context(|| format!("cannot read {}", path.display()))?;
-                let root = text
-                    .lines()
-                    .find_map(|line| line.strip_prefix("root "))
-                    .and_then(|hex| HEXLOWER.decode(hex.trim().as_bytes()).ok())
-                    .and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-                let payment = text.lines().find_map(|line| line.strip_prefix("payment "));
-                match root.zip(payment) {
-                    Some((root, payment)) => Ok(Self { root, payment: payment.trim().into() }),
-                    None => bail!("{} does not hold the secrets of a shop; put the right file back", path.display()),
-                }
-            }
-            Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
+            read => read,
+        };
+        let text = text.with_context(|| format!("cannot read {}", path.display()))?;
+        let hex = text.lines().find_map(|line| line.strip_prefix("root "));
+        let root = hex.and_then(|hex| HEXLOWER.decode(hex.trim().as_bytes()).ok()).and_then(|bytes| bytes.try_into().ok());
+        let payment = text.lines().find_map(|line| line.strip_prefix("payment "));
+        match root.zip(payment) {
+            Some((root, payment)) => Ok(Self { root, payment: payment.trim().into() }),
+            None => bail!("{} does not hold the secrets of a shop; put the right file back", path.display()),
         }
     }
 
@@ -73,5 +63,60 @@ impl Secrets {
     #[must_use]
     pub fn sandbox_token(&self) -> String {
         format!("Bearer {}", HEXLOWER.encode(&self.derive("sandbox provider")))
+    }
+}
+
+/// Makes new secrets unless some are there. Written whole under another name first, so that nobody ever reads half of them.
+fn create(data_dir: &Path, path: &Path) -> std::io::Result<()> {
+    let draft = data_dir.join(format!("secrets.{:016x}", rand::random::<u64>()));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    let (root, payment): ([u8; 32], [u8; 32]) = (rand::random(), rand::random());
+    let text = format!("root {}\npayment whsec_{}\n", HEXLOWER.encode(&root), BASE64.encode(&payment));
+    let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+    // A link, not a rename: it never replaces what is there.
+    let linked = written.and_then(|()| fs::hard_link(&draft, path));
+    fs::remove_file(&draft)?;
+    match linked {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => File::open(data_dir)?.sync_all(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_that_start_together_agree_on_the_secrets_and_leave_nothing_else() {
+        for _ in 0..20 {
+            let dir = tempfile::tempdir().unwrap();
+            let start = std::sync::Barrier::new(8);
+            let roots: Vec<_> = std::thread::scope(|scope| {
+                let one = || {
+                    start.wait();
+                    Secrets::load_or_create(dir.path()).unwrap().root
+                };
+                let all: Vec<_> = (0..8).map(|_| scope.spawn(one)).collect();
+                all.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert!(roots.iter().all(|root| *root == roots[0]));
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn secrets_are_for_their_owner_alone_and_a_damaged_file_is_never_replaced() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let made = Secrets::load_or_create(dir.path()).unwrap();
+        let path = dir.path().join("secrets");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(Secrets::load_or_create(dir.path()).unwrap().root, made.root);
+        for damaged in ["", "root 00\n", "other"] {
+            fs::write(&path, damaged).unwrap();
+            assert!(Secrets::load_or_create(dir.path()).is_err());
+            assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
+        }
     }
 }

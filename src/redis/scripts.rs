@@ -36,21 +36,25 @@ script!(SETTLE, "settle.lua");
 script!(DROP_CONSUMERS, "drop_consumers.lua");
 
 impl Script {
-    /// Runs the script once. Sent a second time only when the server said that it does not know it, and so ran nothing;
-    /// after every other error it may have run.
+    /// Runs the script once. Sent a second time, whole, only when the server said that it does not know it, and so ran
+    /// nothing; after every other error it may have run.
     pub(crate) async fn call<T: FromRedisValue>(
         &self,
         connection: &mut (impl ConnectionLike + Send),
         keys: &[String],
-        arguments: impl FnOnce(&mut Cmd),
+        arguments: impl Fn(&mut Cmd),
     ) -> RedisResult<T> {
-        let mut call = redis::cmd("EVALSHA");
-        call.arg(self.hash.as_str()).arg(keys.len()).arg(keys);
-        arguments(&mut call);
-        match call.query_async(connection).await {
+        let command = |name: &str, script: &str| {
+            let mut call = redis::cmd(name);
+            call.arg(script).arg(keys.len()).arg(keys);
+            arguments(&mut call);
+            call
+        };
+        match command("EVALSHA", &self.hash).query_async(connection).await {
             Err(e) if e.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                redis::cmd("SCRIPT").arg("LOAD").arg(self.text).exec_async(connection).await?;
-                call.query_async(connection).await
+                // EVAL also makes it known. Loading it by a call of its own would leave a moment in which it can be
+                // forgotten again.
+                command("EVAL", self.text).query_async(connection).await
             }
             answer => answer,
         }

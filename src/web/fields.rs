@@ -77,7 +77,7 @@ impl Fields {
         let value = match self.values.get(name)? {
             Value::Null => return None,
             Value::String(text) if self.is_form && text.trim().is_empty() => return None,
-            Value::String(text) if self.is_form => text.trim().parse().ok(),
+            Value::String(text) if self.is_form => parse_whole(text.trim()),
             Value::Number(number) => number.as_i64(),
             _ => None,
         };
@@ -130,6 +130,11 @@ impl Fields {
 
 /// How long a body may take to arrive: one that trickles in would hold its place for ever.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
+
+/// A whole number as people write it: what a machine would read besides (`+5`, `007`, `-0`) is more likely a slip.
+fn parse_whole(text: &str) -> Option<i64> {
+    text.parse::<i64>().ok().filter(|number| number.to_string() == text)
+}
 
 /// The body's bytes; over the limit: `TOO_LARGE`.
 async fn read_body(body: Body) -> Result<bytes::Bytes, Problem> {

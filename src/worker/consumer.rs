@@ -131,6 +131,7 @@ impl Consumer {
             step.failed += placed.failed;
             step.buried += placed.buried;
             metrics::counter!("seckill_orders_saved_total").increment(placed.created as u64);
+            metrics::counter!("seckill_dead_letters_total").increment(placed.buried as u64);
             self.bus.publish(&placed.events);
             if placed.releases {
                 self.wakes.releases.notify_one();

@@ -4,9 +4,11 @@
 
 mod support;
 
+mod admission_cases;
 mod architecture;
 mod batcher;
 mod docs;
+mod forms;
 mod lua_contract;
 mod managed_redis;
 mod order_life;
@@ -14,6 +16,9 @@ mod purchase;
 mod push;
 mod queue;
 mod recovery;
+mod redis_trouble;
 mod sessions;
 mod stampede;
 mod store_contract;
+mod stream_cases;
+mod who_may;

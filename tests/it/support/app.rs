@@ -123,6 +123,16 @@ impl TestApp {
         Builder { on, options: Vec::new() }
     }
 
+    /// Another instance on the same data, with some options of its own. Both need `--redis-url`: a managed Redis has one owner.
+    pub async fn beside(&self, options: &[&str]) -> Self {
+        let mut all = vec![String::from("test"), String::from("--listen"), String::from("127.0.0.1:0")];
+        all.extend([String::from("--rate-limit"), String::from("off")]);
+        all.extend(self.data_options());
+        all.extend(options.iter().map(|&o| o.to_owned()));
+        let args = Options::try_parse_from(dedup(all)).unwrap().serve;
+        Self::boot(args, self.dir.clone(), self.clock.clone()).await
+    }
+
     async fn boot(args: ServeArgs, dir: Arc<TempDir>, clock: Clock) -> Self {
         let app = app::start(&args, clock.clone()).await.unwrap_or_else(|e| panic!("the shop does not start: {e:?}"));
         let base = format!("http://{}", app.address);
@@ -175,6 +185,13 @@ impl TestApp {
         self.buyers(1).await.pop().unwrap()
     }
 
+    /// A new session of a user who is there already.
+    pub async fn session_of(&self, user: UserId) -> Buyer {
+        let user = self.app.services.users.by_id(user).await.unwrap().unwrap();
+        let token = self.app.sessions.seed(std::slice::from_ref(&user)).await.unwrap().pop().unwrap();
+        Buyer { id: user.id, token }
+    }
+
     /// An admin with a session, made as an operator makes one.
     pub async fn admin(&self) -> Buyer {
         let phone = self.next_phone.fetch_add(1, Ordering::Relaxed).to_string();
@@ -225,6 +242,14 @@ impl TestApp {
         answer.data().as_str().unwrap_or_else(|| panic!("no order id in {}", answer.text())).parse().unwrap()
     }
 
+    /// A click that leads to an order, new or held before: its id.
+    #[track_caller]
+    pub fn admitted_or_held(&self, answer: &Answer) -> OrderId {
+        let json = answer.json();
+        assert!(json["success"] == true || json["code"] == "DUPLICATE", "{}", answer.text());
+        json["data"].as_str().unwrap().parse().unwrap()
+    }
+
     /// The order as the API tells it.
     pub async fn order(&self, buyer: &Buyer, id: OrderId) -> Value {
         self.http.get_as(&buyer.token, &format!("/api/voucher-order/{id}")).await.data()
@@ -271,6 +296,32 @@ impl TestApp {
         self.dir.clone()
     }
 
+    /// Clicks until there is a definite answer: 503 means "again". Panics after 15 s.
+    pub async fn buy_for_sure(&self, buyer: &Buyer, voucher: VoucherId) -> Answer {
+        let give_up = tokio::time::Instant::now() + Duration::from_secs(15);
+        loop {
+            let answer = self.buy(buyer, voucher).await;
+            if answer.status != 503 {
+                return answer;
+            }
+            assert!(tokio::time::Instant::now() < give_up, "still {}", answer.text());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// A connection of its own to this shop's SQLite file: another program that reads, writes or locks.
+    pub async fn sqlite(&self) -> sqlx::SqliteConnection {
+        use sqlx::Connection;
+        sqlx::SqliteConnection::connect(self.data_dir().join("seckill.db").to_str().unwrap()).await.unwrap()
+    }
+
+    /// Somebody else holds the write lock of this shop's SQLite file, until released.
+    pub async fn lock_sqlite(&self) -> WriteLock {
+        let mut connection = self.sqlite().await;
+        sqlx::query("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();
+        WriteLock(connection)
+    }
+
     /// The end of a test that means to leave a mess, told in `why`.
     pub async fn abandon(mut self, why: &str) {
         assert!(!why.is_empty());
@@ -306,6 +357,17 @@ impl TestApp {
         let (args, dir, clock) = (self.args.clone(), self.dir.clone(), self.clock.clone());
         drop(self);
         Self::boot(args, dir, clock).await
+    }
+}
+
+/// A write lock held by another program than the shop.
+pub struct WriteLock(sqlx::SqliteConnection);
+
+impl WriteLock {
+    /// Lets the others write again.
+    pub async fn release(self) {
+        use sqlx::Connection;
+        self.0.close().await.unwrap();
     }
 }
 

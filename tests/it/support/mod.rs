@@ -12,3 +12,12 @@ pub mod socket;
 pub fn long() -> bool {
     std::env::var_os("SECKILL_TEST_LONG").is_some()
 }
+
+/// Waits until `holds`; panics with `what` after `limit`.
+pub async fn until(what: &str, limit: std::time::Duration, mut holds: impl AsyncFnMut() -> bool) {
+    let started = std::time::Instant::now();
+    while !holds().await {
+        assert!(started.elapsed() < limit, "{what}");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}

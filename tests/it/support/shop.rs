@@ -1,6 +1,6 @@
 //! A shop of real processes: one data dir, an operator's admin, seeded buyers; its servers are killed and started again.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -21,6 +21,8 @@ pub struct Shop {
     /// The admin's phone.
     pub admin_phone: String,
     shop: i64,
+    /// Options of every command: other stores than the data dir's own.
+    options: Vec<String>,
 }
 
 /// What one buyer was told.
@@ -36,15 +38,28 @@ const PASSWORD: &str = "korrekt pferd";
 impl Shop {
     /// An empty shop.
     pub async fn new() -> Self {
-        let dir = short_dir();
-        let data = dir.path().join("d");
-        let data = data.to_str().unwrap();
-        let (code, out, err) = run(&["shop", "add", "--name", "测试小馆", "--data-dir", data], "").await;
+        Self::with(&[]).await
+    }
+
+    /// An empty shop whose commands all get these options: servers that share their stores.
+    pub async fn with(options: &[&str]) -> Self {
+        let options = options.iter().map(|&o| o.to_owned()).collect();
+        let mut shop = Self { dir: short_dir(), buyers: Vec::new(), admin_phone: String::from("13900000000"), shop: 0, options };
+        let (code, out, err) = shop.run(&["shop", "add", "--name", "测试小馆"], "").await;
         assert_eq!(code, 0, "{err}");
-        let shop = out.trim().parse().unwrap();
-        let (code, _, err) = run(&["user", "add", "--admin", "--phone", "13900000000", "--data-dir", data], PASSWORD).await;
+        shop.shop = out.trim().parse().unwrap();
+        let (code, _, err) = shop.run(&["user", "add", "--admin", "--phone", &shop.admin_phone], PASSWORD).await;
         assert_eq!(code, 0, "{err}");
-        Self { dir, buyers: Vec::new(), admin_phone: String::from("13900000000"), shop }
+        shop
+    }
+
+    /// Runs a verb on this shop's data.
+    async fn run(&self, verb: &[&str], stdin: &str) -> (i32, String, String) {
+        let data = self.data();
+        let mut arguments = verb.to_vec();
+        arguments.extend(["--data-dir", data.to_str().unwrap()]);
+        arguments.extend(self.options.iter().map(String::as_str));
+        run(&arguments, stdin).await
     }
 
     /// The data dir.
@@ -54,7 +69,9 @@ impl Shop {
 
     /// A server on this data.
     pub async fn serve(&self, options: &[&str]) -> Process {
-        Process::serve(&self.data(), options).await
+        let mut all: Vec<&str> = self.options.iter().map(String::as_str).collect();
+        all.extend(options);
+        Process::serve(&self.data(), &all).await
     }
 
     /// A server on this data with a guard taken out.
@@ -70,20 +87,8 @@ impl Shop {
     /// Seeds `count` buyers beside a running server (or without one).
     pub async fn seed(&mut self, count: usize) {
         let file = self.dir.path().join("tokens");
-        let (code, _, err) = run(
-            &[
-                "user",
-                "seed",
-                "--count",
-                &count.to_string(),
-                "--tokens",
-                file.to_str().unwrap(),
-                "--data-dir",
-                self.data().to_str().unwrap(),
-            ],
-            "",
-        )
-        .await;
+        let seed = ["user", "seed", "--count", &count.to_string(), "--tokens", file.to_str().unwrap()];
+        let (code, _, err) = self.run(&seed, "").await;
         assert_eq!(code, 0, "{err}");
         let lines = std::fs::read_to_string(&file).unwrap();
         self.buyers = lines.lines().map(|l| l.split(' ').nth(2).unwrap().to_owned()).collect();
@@ -183,10 +188,9 @@ impl Shop {
 
     /// `seckill audit` beside the running server; panics unless it exits 0 within a few tries (entries may be under way).
     pub async fn audited(&self) {
-        let data = self.data();
         let mut last = String::new();
         for _ in 0..5 {
-            let (code, out, err) = run(&["audit", "--data-dir", data.to_str().unwrap()], "").await;
+            let (code, out, err) = self.run(&["audit"], "").await;
             if code == 0 {
                 return;
             }
@@ -196,14 +200,14 @@ impl Shop {
         panic!("the audit does not pass: {last}");
     }
 
-    /// A count from the database file, read by a connection of its own.
+    /// A count from the database, read by a connection of its own.
     pub async fn count(&self, query: &'static str) -> i64 {
-        count(&self.data().join("seckill.db"), query).await
+        use sqlx::{Connection, PgConnection, SqliteConnection};
+        if let Some(url) = self.options.iter().find(|o| o.starts_with("postgres://")) {
+            let mut connection = PgConnection::connect(url).await.unwrap();
+            return sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap();
+        }
+        let mut connection = SqliteConnection::connect(self.data().join("seckill.db").to_str().unwrap()).await.unwrap();
+        sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap()
     }
-}
-
-async fn count(database: &Path, query: &'static str) -> i64 {
-    use sqlx::Connection;
-    let mut connection = sqlx::SqliteConnection::connect(database.to_str().unwrap()).await.unwrap();
-    sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap()
 }
