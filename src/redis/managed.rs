@@ -7,7 +7,7 @@ use std::os::fd::IntoRawFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
@@ -18,6 +18,8 @@ use crate::config::RedisFsync;
 
 /// The name of the socket in the data dir.
 const SOCKET: &str = "redis.sock";
+/// How long a lock that looks taken is tried for.
+const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 /// A unix socket's address has room for this many bytes, with a zero at the end.
 const SOCKET_ROOM: usize = 108;
 
@@ -95,10 +97,16 @@ fn prepare(data_dir: &Path, program: Option<&Path>, fsync: RedisFsync) -> Result
     fs::set_permissions(&dir, Permissions::from_mode(0o700)).map_err(failed)?;
     let dir = fs::canonicalize(&dir).map_err(failed)?;
     let lock = OpenOptions::new().create(true).append(true).open(dir.join("lock")).map_err(failed)?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(RedisError::Locked(data_dir.display().to_string())),
-        Err(TryLockError::Error(e)) => return Err(failed(e)),
+    // A process that starts another one shares its open files with it for the moment between fork and exec, this lock
+    // included: one that was given up a moment ago may still look taken.
+    let patience = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match lock.try_lock() {
+            Ok(()) => break,
+            Err(TryLockError::WouldBlock) if Instant::now() < patience => std::thread::sleep(Duration::from_millis(20)),
+            Err(TryLockError::WouldBlock) => return Err(RedisError::Locked(data_dir.display().to_string())),
+            Err(TryLockError::Error(e)) => return Err(failed(e)),
+        }
     }
     let spot = Spot::new(dir, socket_of(data_dir).map_err(failed)?, program, fsync)?;
     spot.end_leftovers()?;

@@ -129,8 +129,12 @@ async fn given_out_by_two_processes(mutant: Option<&str>, stock: i64) -> (usize,
     let (redis, database) =
         (format!("unix://{}", data.join("redis.sock").display()), format!("sqlite://{}", data.join("seckill.db").display()));
     let second = shop.serve_beside(mutant, &["--roles", "web", "--redis-url", &redis, "--database-url", &database]).await;
-    shop.seed(600).await;
-    let voucher = shop.sale(&first.http, stock).await;
+    shop.seed(601).await;
+    let voucher = shop.sale(&first.http, stock + 1).await;
+    // One unit goes to a scout: the other process knows the sale once it tells him of his order.
+    let (scouted, _) = shop.click(&first.http, voucher, 600, 601, 1, Arc::default()).await;
+    assert_eq!(scouted.len(), 1);
+    while shop.click(&second.http, voucher, 600, 601, 1, Arc::default()).await.0.is_empty() {}
     let half = shop.click(&first.http, voucher, 0, 300, 32, Arc::default());
     let other = shop.click(&second.http, voucher, 300, 600, 32, Arc::default());
     let ((mut told, _), (more, _)) = tokio::join!(half, other);
