@@ -158,7 +158,7 @@ async fn a_gate_of_two_round_trips_oversells_under_the_harness_that_the_script_p
     let (given, shop, mut first, mut second, told) = given_out_by_two_processes(None, 100).await;
     assert_eq!(given, 100);
     assert!(shop.verdicts(&first.http, &told).await.iter().all(|v| v == "PENDING"));
-    assert_eq!(shop.count("SELECT COUNT(*) FROM orders WHERE live").await, 100);
+    assert_eq!(shop.count("SELECT COUNT(*) FROM orders WHERE live").await, 101, "theirs and the scout's");
     shop.audited().await;
     assert_eq!(second.terminate().await, 0);
     assert_eq!(first.terminate().await, 0);
