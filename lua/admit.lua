@@ -1,17 +1,17 @@
 -- Purpose: admits a batch of buyers of one voucher, in one atomic step and by the time of the server itself.
--- KEYS: 1 sale hash · 2 stock · 3 holders · 4 stream of the lane
+-- KEYS: 1 sale hash · 2 stock · 3 holders · 4 stream of the lane · 5 places of the lane
 -- ARGV: 1 epoch as SQL has it · 2 backlog limit · 3 voucher id · then a user id and an order id for each buyer
 -- Answers: {'NOT_READY', the hash's epoch or '', what does not fit: sale epoch run_id closed stock stream sum}: nothing was taken
 --          {'READY', position before the first OK, text of a refused write or '', one answer for each buyer}; an answer is
 --          OK, PAUSED, NOT_BEGUN, ENDED, SOLD_OUT, BUSY, or the digits of the order that this buyer already holds
 --          error ARGUMENT: nothing was read or written
--- Writes: one stream entry, one holder and one unit for each OK; nothing at all when nobody comes in, so that refusals
+-- Writes: one stream entry, one holder, one unit and one place for each OK; nothing at all when nobody comes in, so that refusals
 --         never wait for the disk
 -- Repeat safety: a buyer who was admitted hears the id that he holds; everybody else is judged anew
 
 -- Every argument first: a script has no rollback. One scan over the joined text costs less than a match for each.
 local joined = ' ' .. table.concat(ARGV, ' ')
-if #KEYS ~= 4 or #ARGV < 5 or #ARGV % 2 ~= 1 or string.find(joined, '[^ %d]') or string.find(joined, '  ', 1, true)
+if #KEYS ~= 5 or #ARGV < 5 or #ARGV % 2 ~= 1 or string.find(joined, '[^ %d]') or string.find(joined, '  ', 1, true)
   or string.find(joined, ' 0', 1, true) or string.sub(joined, -1) == ' ' then
   return redis.error_reply('ARGUMENT admit takes whole numbers above zero: epoch, limit, voucher, then pairs')
 end
@@ -41,7 +41,7 @@ local users = {}
 for i = 4, #ARGV, 2 do users[#users + 1] = ARGV[i] end
 local held = redis.call('HMGET', KEYS[3], unpack(users))
 
-local answers, came, taken, trouble = {'READY', 0, ''}, {}, {}, nil
+local answers, came, taken, places, trouble = {'READY', 0, ''}, {}, {}, {}, nil
 local backlog
 for i, user in ipairs(users) do
   local id = ARGV[2 + 2 * i + 1]
@@ -63,6 +63,7 @@ for i, user in ipairs(users) do
       if type(entry) == 'string' then
         came[user], answer, stock, backlog = id, 'OK', stock - 1, backlog + 1
         taken[#taken + 1], taken[#taken + 2] = user, id
+        places[#taken - 1], places[#taken] = id, string.format('%.0f', answers[2] + #taken / 2)
       else
         trouble, answer = entry and entry.err or 'no stream', 'BUSY'
         answers[3] = trouble
@@ -76,5 +77,7 @@ end
 if #taken > 0 then
   redis.call('HSET', KEYS[3], unpack(taken))
   redis.call('DECRBY', KEYS[2], #taken / 2)
+  -- Last, for nothing is decided by it: "how many before me" for a buyer who has lost his ticket.
+  redis.call('HSET', KEYS[5], unpack(places))
 end
 return answers

@@ -1,10 +1,10 @@
 -- Purpose: writes a sale into the gate as SQL has it under its row lock. The gate stays shut: open.lua comes after the commit.
--- KEYS: 1 sale hash · 2 stock · 3 holders · 4 staging hash · 5 stream of the lane · 6 set of the lane's sales
+-- KEYS: 1 sale hash · 2 stock · 3 holders · 4 staging hash · 5 stream of the lane · 6 set of the lane's sales · 7 places of the lane
 -- ARGV: 1 claim: the burnt number, the new epoch · 2 units left · 3 total · 4 paused, 0 or 1 · 5 begin, ms · 6 end, ms · 7 voucher id
 --       8 group · 9 number of holders in the staging hash, 0: they follow here · then a user id and an order id for each holder
 -- Answers: LOADED · REFUSED (a higher claim is there) · STAGE_LOST (the staging hash is not what this rebuild put there)
 --          error ARGUMENT: nothing was read or written
--- Writes: stock, holders, sale hash; a missing stream with its group, and then the sale hashes of the lane's other sales go away
+-- Writes: stock, holders, sale hash; a missing stream with its group, and then the sale hashes of the lane's other sales, and all places, go away
 -- Repeat safety: the same load again writes the same, as long as nobody was admitted; nobody is, before open.lua
 
 for i = 1, 9 do
@@ -34,6 +34,7 @@ if redis.call('EXISTS', KEYS[5]) == 0 then
   for _, other in ipairs(redis.call('SMEMBERS', KEYS[6])) do
     if other ~= ARGV[7] then redis.call('DEL', prefix .. other) end
   end
+  redis.call('DEL', KEYS[7])
   redis.call('XGROUP', 'CREATE', KEYS[5], ARGV[8], '0', 'MKSTREAM')
 end
 

@@ -47,6 +47,13 @@ pub fn stream(lane: Lane) -> String {
     format!("stream.orders:{{{lane}}}")
 }
 
+/// Hash order id → how many entries the lane's stream had ever taken with it: "how many before me". One field for each
+/// entry of the stream.
+#[must_use]
+pub fn places(lane: Lane) -> String {
+    format!("seckill:{{{lane}}}:places")
+}
+
 /// The order sequence of a UTC day.
 #[must_use]
 pub fn order_sequence(day: UtcDay) -> String {

@@ -106,6 +106,7 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
     // The index first: a purchase that comes with the first connection must find its sale.
     services.index.refresh().await.context("cannot read the sales")?;
     shutdown.spawn(services.index.clone().keep_fresh(shutdown.clone()));
+    shutdown.spawn(services.index.clone().follow(services.hub.sale_events(), shutdown.clone()));
     if args.roles.worker {
         start_workers(&services, args.data.lanes, &shutdown, &clock).await?;
     }
@@ -150,6 +151,8 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
     let stop_listening = Shutdown::default();
     let router = if args.roles.web {
         shutdown.spawn(crate::web::sale_watch::run(state.clone()));
+        shutdown.spawn(crate::web::queue_watch::run(state.clone()));
+        shutdown.spawn(crate::web::session_watch::run(state.clone()));
         crate::web::routes::router(state)
     } else {
         crate::web::routes::health_only(state)

@@ -62,6 +62,7 @@ impl Gate {
             staging,
             keys::stream(lane),
             keys::lane_sales(lane),
+            keys::places(lane),
         ];
         let reply: String = LOAD
             .call(&mut self.redis.shared(), &keys, |call| {

@@ -136,7 +136,13 @@ impl Gate {
             return self.admit_in_two_round_trips(voucher, epoch, buyers).await;
         }
         let lane = self.lane(voucher);
-        let keys = [keys::sale(lane, voucher), keys::stock(lane, voucher), keys::holders(lane, voucher), keys::stream(lane)];
+        let keys = [
+            keys::sale(lane, voucher),
+            keys::stock(lane, voucher),
+            keys::holders(lane, voucher),
+            keys::stream(lane),
+            keys::places(lane),
+        ];
         let reply: Vec<Value> = ADMIT
             .call(&mut self.redis.shared(), &keys, |call| {
                 call.arg(epoch).arg(backlog.max(1)).arg(voucher.0);

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::hub::Hub;
 use super::order_json::order_text;
 use crate::domain::event::{OrderEvent, SaleEvent};
-use crate::domain::ids::{UserId, VoucherId};
+use crate::domain::ids::{OrderId, UserId, VoucherId};
 use crate::keys;
 use crate::redis::Redis;
 use crate::shutdown::Shutdown;
@@ -48,6 +48,7 @@ struct Note {
 #[derive(Debug, Serialize, Deserialize)]
 struct OrderNote {
     user: UserId,
+    id: OrderId,
     kind: String,
     /// The order object, rendered.
     order: String,
@@ -64,7 +65,7 @@ impl Note {
 
     fn tell(self, hub: &Hub) {
         for o in &self.orders {
-            hub.send_rendered(o.user, &o.kind, &o.order);
+            hub.send_rendered(o.user, o.id, &o.kind, &o.order);
         }
         for (voucher, stock) in self.stocks {
             hub.broadcast(SaleEvent::Stock { voucher, stock });
@@ -113,10 +114,10 @@ impl Bus {
         if events.is_empty() {
             return;
         }
-        let note = |e: &OrderEvent| OrderNote { user: e.user, kind: e.kind().to_owned(), order: order_text(e) };
+        let note = |e: &OrderEvent| OrderNote { user: e.user, id: e.order.id, kind: e.kind().to_owned(), order: order_text(e) };
         let orders: Vec<OrderNote> = events.iter().map(note).collect();
         for o in &orders {
-            self.hub.send_rendered(o.user, &o.kind, &o.order);
+            self.hub.send_rendered(o.user, o.id, &o.kind, &o.order);
         }
         self.pass_on(Note { orders, ..Note::default() });
     }
@@ -251,7 +252,7 @@ mod tests {
         let theirs = hub.register(Some(UserId(2)), Some("b".into()));
         let mut note = Note::default();
         note.add(Note {
-            orders: vec![OrderNote { user: UserId(1), kind: "order.created".into(), order: r#"{"id":"5"}"#.into() }],
+            orders: vec![OrderNote { user: UserId(1), id: OrderId(5), kind: "order.created".into(), order: r#"{"id":"5"}"#.into() }],
             ..Note::default()
         });
         note.add(Note { ended: vec!["b".into()], ..Note::default() });

@@ -10,7 +10,8 @@ use tokio::sync::{broadcast, mpsc, watch};
 use super::order_json::{order_message, order_text, sale_message, stock_message};
 use crate::clock::Clock;
 use crate::domain::event::{OrderEvent, SaleEvent};
-use crate::domain::ids::{UserId, VoucherId};
+use crate::domain::ids::{OrderId, UserId, VoucherId};
+use crate::domain::order::Order;
 use crate::domain::sale::SaleState;
 use crate::domain::time::Millis;
 
@@ -20,6 +21,8 @@ const QUEUE: usize = 64;
 const PER_USER: usize = 10;
 /// Vouchers that one socket may watch.
 pub const MAX_WATCHED: usize = 50;
+/// Queued orders of one user whose places are told.
+const MAX_QUEUED: usize = 20;
 /// Events that may wait for a reader of [`Hub::sale_events`] or [`Hub::ended_sessions`].
 const EVENTS: usize = 256;
 
@@ -102,12 +105,41 @@ impl Entry {
     }
 }
 
+/// A queued order of a user with sockets here: his tabs are told as its place falls.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The order as it was queued.
+    pub order: Arc<Order>,
+    /// How many entries its lane had ever taken with it.
+    pub position: i64,
+    /// Orders before it, as told last.
+    pub told: Option<i64>,
+}
+
+/// A user with at least one socket here.
+#[derive(Debug, Default)]
+struct Person {
+    /// His sockets, oldest first.
+    ids: Vec<u64>,
+    /// Changes of his orders that were told here since his first socket came.
+    changes: u64,
+    queued: Vec<Place>,
+}
+
+/// A session with at least one socket here.
+#[derive(Debug, Default)]
+struct Watched {
+    ids: Vec<u64>,
+    /// When somebody should look whether it still lives; 0: at once.
+    look_at: Millis,
+}
+
 #[derive(Debug, Default)]
 struct Registry {
     last_id: u64,
     sockets: HashMap<u64, Entry>,
-    /// Oldest first.
-    of_user: HashMap<UserId, Vec<u64>>,
+    of_user: HashMap<UserId, Person>,
+    of_session: HashMap<String, Watched>,
     watchers: HashMap<VoucherId, HashSet<u64>>,
 }
 
@@ -115,11 +147,19 @@ impl Registry {
     fn remove(&mut self, id: u64) {
         let Some(entry) = self.sockets.remove(&id) else { return };
         if let Some(user) = entry.user
-            && let Some(ids) = self.of_user.get_mut(&user)
+            && let Some(person) = self.of_user.get_mut(&user)
         {
-            ids.retain(|other| *other != id);
-            if ids.is_empty() {
+            person.ids.retain(|other| *other != id);
+            if person.ids.is_empty() {
                 self.of_user.remove(&user);
+            }
+        }
+        if let Some(session) = entry.session
+            && let Some(watched) = self.of_session.get_mut(&session)
+        {
+            watched.ids.retain(|other| *other != id);
+            if watched.ids.is_empty() {
+                self.of_session.remove(&session);
             }
         }
         for voucher in entry.watched {
@@ -133,7 +173,7 @@ impl Registry {
     }
 
     fn entries_of(&self, user: UserId) -> impl Iterator<Item = &Entry> {
-        self.of_user.get(&user).into_iter().flatten().filter_map(|id| self.sockets.get(id))
+        self.of_user.get(&user).into_iter().flat_map(|p| &p.ids).filter_map(|id| self.sockets.get(id))
     }
 }
 
@@ -173,7 +213,7 @@ impl Hub {
         registry.last_id += 1;
         let id = registry.last_id;
         if let Some(user) = user {
-            let ids = registry.of_user.entry(user).or_default();
+            let ids = &mut registry.of_user.entry(user).or_default().ids;
             ids.push(id);
             let surplus = if ids.len() > PER_USER { Some(ids[0]) } else { None };
             if let Some(oldest) = surplus {
@@ -183,6 +223,12 @@ impl Hub {
                 // Off the books at once, so that the next one does not count it again.
                 registry.remove(oldest);
             }
+        }
+        if let Some(session) = &session {
+            // Looked at before it was registered: an end in between told nobody, so it is looked at once more.
+            let watched = registry.of_session.entry(session.clone()).or_default();
+            watched.ids.push(id);
+            watched.look_at = Millis(0);
         }
         let entry = Entry { user, session, watched: HashSet::new(), messages: messages_in, closing: closing_in };
         registry.sockets.insert(id, entry);
@@ -204,17 +250,64 @@ impl Hub {
     /// Tells every socket of the event's user, and nobody else. Call it only after commit and acknowledge.
     pub fn send(&self, event: &OrderEvent) {
         if self.lock().of_user.contains_key(&event.user) {
-            self.send_rendered(event.user, event.kind(), &order_text(event));
+            self.send_rendered(event.user, event.order.id, event.kind(), &order_text(event));
         }
     }
 
     /// As [`Hub::send`], for an order that another process rendered.
-    pub fn send_rendered(&self, user: UserId, kind: &str, order_text: &str) {
-        let registry = self.lock();
-        if registry.of_user.contains_key(&user) {
+    pub fn send_rendered(&self, user: UserId, order: OrderId, kind: &str, order_text: &str) {
+        let mut registry = self.lock();
+        if let Some(person) = registry.of_user.get_mut(&user) {
+            // It waits no more: nothing may say "queued" after this.
+            person.changes += 1;
+            person.queued.retain(|place| place.order.id != order);
             let text: Arc<str> = order_message(kind, order_text, self.clock.now()).into();
             registry.entries_of(user).for_each(|entry| entry.tell(ToSocket::Text(text.clone())));
         }
+    }
+
+    /// How many changes of his orders a user was told here; none when he has no socket. Read it before asking where an
+    /// order stands, and hand it to [`Hub::queue`].
+    #[must_use]
+    pub fn changes_of(&self, user: UserId) -> Option<u64> {
+        self.lock().of_user.get(&user).map(|person| person.changes)
+    }
+
+    /// From now on the user is told as the places of these queued orders (each with its position) fall. Does nothing when
+    /// he was told of a change after `changes`: what was read then may be older than that.
+    pub fn queue(&self, user: UserId, changes: u64, places: Vec<(Order, i64)>) {
+        let mut registry = self.lock();
+        let Some(person) = registry.of_user.get_mut(&user).filter(|person| person.changes == changes) else { return };
+        for (order, position) in places {
+            if person.queued.len() < MAX_QUEUED && person.queued.iter().all(|known| known.order.id != order.id) {
+                let told = order.ahead;
+                person.queued.push(Place { order: Arc::new(order), position, told });
+            }
+        }
+    }
+
+    /// The queued orders of users with sockets here.
+    #[must_use]
+    pub fn places(&self) -> Vec<(UserId, Place)> {
+        let registry = self.lock();
+        registry.of_user.iter().flat_map(|(user, p)| p.queued.iter().map(|place| (*user, place.clone()))).collect()
+    }
+
+    /// Tells every socket of the user how many are before his queued order, rendered with that figure; only when it is
+    /// fewer than he was told before. The last figure is 0; after it only the verdict is news.
+    pub fn send_place(&self, user: UserId, order: OrderId, ahead: i64, order_text: &str) {
+        let mut registry = self.lock();
+        let Some(person) = registry.of_user.get_mut(&user) else { return };
+        let Some(i) = person.queued.iter().position(|place| place.order.id == order) else { return };
+        if person.queued[i].told.is_some_and(|told| told <= ahead) {
+            return;
+        }
+        person.queued[i].told = Some(ahead);
+        if ahead == 0 {
+            person.queued.swap_remove(i);
+        }
+        let text: Arc<str> = order_message("order.queued", order_text, self.clock.now()).into();
+        registry.entries_of(user).for_each(|entry| entry.tell(ToSocket::Text(text.clone())));
     }
 
     fn tell_watchers(&self, voucher: VoucherId, text: impl FnOnce() -> String) {
@@ -258,17 +351,33 @@ impl Hub {
         self.lock().watchers.keys().copied().collect()
     }
 
-    /// Asks every socket of a user to read its snapshot again: the bus was away and may have missed something.
+    /// Asks every socket of a user to read its snapshot again: the bus was away and may have missed something, the end of
+    /// a session too.
     pub fn resync_all(&self) {
-        self.lock().sockets.values().filter(|e| e.user.is_some()).for_each(|e| e.tell(ToSocket::Resync));
+        let mut registry = self.lock();
+        registry.of_session.values_mut().for_each(|watched| watched.look_at = Millis(0));
+        registry.sockets.values().filter(|e| e.user.is_some()).for_each(|e| e.tell(ToSocket::Resync));
     }
 
     /// Closes (4401) the sockets of a session that ended.
     pub fn end_session(&self, session: &str) {
         let registry = self.lock();
-        let ended = registry.sockets.values().filter(|e| e.session.as_deref() == Some(session));
-        ended.for_each(|e| e.close(Closing::SessionOver));
+        let ids = registry.of_session.get(session).into_iter().flat_map(|watched| &watched.ids);
+        ids.filter_map(|id| registry.sockets.get(id)).for_each(|entry| entry.close(Closing::SessionOver));
         let _ = self.ended.send(session.to_owned());
+    }
+
+    /// Sessions with sockets here that should be looked at by now.
+    #[must_use]
+    pub fn sessions_to_look_at(&self, now: Millis) -> Vec<String> {
+        self.lock().of_session.iter().filter(|(_, w)| w.look_at <= now).map(|(session, _)| session.clone()).collect()
+    }
+
+    /// A session was looked at and lives; it need not be looked at before `at`.
+    pub fn look_again(&self, session: &str, at: Millis) {
+        if let Some(watched) = self.lock().of_session.get_mut(session) {
+            watched.look_at = at;
+        }
     }
 
     /// Hashes of sessions as they end, also in other processes.
@@ -303,7 +412,7 @@ mod tests {
         let hub = Hub::new(Clock::default());
         let mut tabs = [hub.register(user(1).0, user(1).1), hub.register(user(1).0, user(1).1)];
         let mut other = hub.register(user(2).0, user(2).1);
-        hub.send_rendered(UserId(1), "order.created", "{}");
+        hub.send_rendered(UserId(1), OrderId(5), "order.created", "{}");
         assert!(tabs.iter_mut().all(|t| text(t).is_some_and(|m| m.contains("order.created"))));
         assert_eq!(text(&mut other), None);
     }
@@ -325,7 +434,7 @@ mod tests {
         let hub = Hub::new(Clock::default());
         let slow = hub.register(user(1).0, user(1).1);
         for _ in 0..=QUEUE {
-            hub.send_rendered(UserId(1), "order.queued", "{}");
+            hub.send_rendered(UserId(1), OrderId(5), "order.queued", "{}");
         }
         assert_eq!(*slow.closing.borrow(), Some(Closing::TooSlow));
     }

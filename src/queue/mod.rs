@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use redis::{Cmd, Value};
 
-use crate::domain::ids::Lane;
+use crate::domain::ids::{Lane, OrderId};
 use crate::keys;
 use crate::redis::Redis;
 use crate::redis::scripts::DROP_CONSUMERS;
@@ -119,6 +119,21 @@ impl Queue {
             pending: number(group, "pending").unwrap_or(0),
             lag: number(group, "lag"),
         })
+    }
+
+    /// How many entries the lane had ever taken with each of these orders; none where no entry carries it any more. One
+    /// round trip, whatever the length of the stream.
+    pub async fn places(&self, lane: Lane, orders: &[OrderId]) -> Result<Vec<Option<i64>>, QueueError> {
+        if orders.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut call = redis::cmd("HMGET");
+        call.arg(keys::places(lane));
+        for order in orders {
+            call.arg(order.0);
+        }
+        let places: Vec<Option<String>> = call.query_async(&mut self.redis.shared()).await?;
+        Ok(places.into_iter().map(|place| place?.parse().ok()).collect())
     }
 
     /// Every entry of a lane, oldest first, whether delivered or not; read in pages, so not of one instant. A delivery

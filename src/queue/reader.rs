@@ -120,11 +120,12 @@ impl Reader {
     /// Only over the connection that read them: after a reconnect the same ids may stand for other entries, so a broken
     /// connection is an error here, and the entries will be delivered again.
     pub async fn settle(&mut self, entries: &[(StreamId, Option<OrderId>)]) -> Result<(), QueueError> {
+        let keys = [self.stream.clone(), keys::places(self.lane)];
         for chunk in entries.chunks(SETTLE_CHUNK) {
             let Some(connection) = &mut self.connection else { return Err(QueueError::ConnectionLost) };
             connection.set_response_timeout(GRACE);
             let answer: redis::RedisResult<(u64, u64, u64)> = SETTLE
-                .call(connection, std::slice::from_ref(&self.stream), |call| {
+                .call(connection, &keys, |call| {
                     call.arg(keys::GROUP);
                     for (id, order) in chunk {
                         call.arg(id.to_string()).arg(order.map(|order| order.to_string()).unwrap_or_default());

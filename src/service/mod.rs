@@ -6,6 +6,7 @@ pub mod audit;
 pub mod cancel;
 pub mod change;
 pub mod demo;
+pub mod drain;
 pub mod follow_up;
 pub mod id_blocks;
 pub mod money;

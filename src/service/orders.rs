@@ -2,11 +2,9 @@
 //!
 //! Nothing is ever QUEUED because nothing was found, and nothing is LOST because it is not in the stream.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-
-use tokio::sync::Mutex;
 
 use crate::clock::Clock;
 use crate::domain::ids::{Epoch, Lane, OrderId, UserId, VoucherId};
@@ -16,11 +14,9 @@ use crate::domain::voucher::Voucher;
 use crate::gate::Gate;
 use crate::queue::Queue;
 use crate::service::ServiceError;
+use crate::service::drain::Drain;
 use crate::service::sale_index::{Known, SaleIndex};
 use crate::store::Store;
-
-/// How long one measurement of a lane's queue serves everybody who asks "how many before me".
-const DEPTH_FRESH: Duration = Duration::from_millis(200);
 
 /// What a snapshot looks back over.
 const RECENT: Duration = Duration::from_hours(24);
@@ -48,6 +44,15 @@ pub struct Page {
     pub next: Option<OrderId>,
 }
 
+/// What a socket is told when it comes.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// The orders, newest first.
+    pub orders: Vec<Order>,
+    /// The position in its lane of each queued one, where it is known: what "how many before me" is counted from.
+    pub positions: Vec<(OrderId, i64)>,
+}
+
 /// Reads orders.
 pub struct Orders {
     store: Store,
@@ -57,7 +62,7 @@ pub struct Orders {
     tickets: TicketKey,
     clock: Clock,
     lanes: u16,
-    settled: Mutex<HashMap<Lane, (tokio::time::Instant, i64)>>,
+    drain: Drain,
 }
 
 impl Orders {
@@ -72,7 +77,7 @@ impl Orders {
         clock: Clock,
         lanes: u16,
     ) -> Self {
-        Self { store, gate, queue, index, tickets, clock, lanes, settled: Mutex::default() }
+        Self { store, gate, drain: Drain::new(queue.clone()), queue, index, tickets, clock, lanes }
     }
 
     /// The order `id` as `asker` may see it; none: unknown, or not his.
@@ -84,7 +89,14 @@ impl Orders {
         if let Some(order) = self.store.order(id).await? {
             return Ok((order.user == user || asker.admin).then_some(order));
         }
-        Ok(self.queued_of(user).await?.into_iter().find(|order| order.id == id))
+        if let Some(order) = self.queued_of(user).await?.into_iter().find(|order| order.id == id) {
+            let mut placed = [order];
+            self.add_places(&mut placed).await;
+            let [order] = placed;
+            return Ok(Some(order));
+        }
+        // Saved, closed and given back between the two reads: then the row is there by now.
+        Ok(self.store.order(id).await?.filter(|order| order.user == user || asker.admin))
     }
 
     /// Row and epoch in one statement: read apart, a commit between them could make a LOST out of a live order.
@@ -106,24 +118,64 @@ impl Orders {
             order.close_reason = Some(CloseReason::Lost);
             order.version = 1;
         } else if ticket.position > 0 {
-            order.ahead = self.ahead(Lane::of(ticket.voucher, self.lanes), ticket.position).await;
+            order.ahead = self.ahead(ticket.voucher, ticket.position).await;
+        } else {
+            let mut placed = [order];
+            self.add_places(&mut placed).await;
+            [order] = placed;
         }
         Ok(Some(order))
     }
 
-    /// Orders before the one that was the `position`-th of its lane; O(1), none when the stream cannot be asked.
-    async fn ahead(&self, lane: Lane, position: i64) -> Option<i64> {
-        let mut settled = self.settled.lock().await;
-        let known = settled.get(&lane).filter(|(at, _)| at.elapsed() < DEPTH_FRESH).map(|(_, n)| *n);
-        let gone = if let Some(n) = known {
-            n
-        } else {
-            let depth = self.queue.depth(lane).await.ok()?;
-            let gone = depth.entries_added - depth.len;
-            settled.insert(lane, (tokio::time::Instant::now(), gone));
-            gone
-        };
+    fn lane(&self, voucher: VoucherId) -> Lane {
+        Lane::of(voucher, self.lanes)
+    }
+
+    /// Orders before the one that was the `position`-th of its voucher's lane; O(1), none when the stream cannot be asked.
+    pub async fn ahead(&self, voucher: VoucherId, position: i64) -> Option<i64> {
+        let gone = self.drain.gone(self.lane(voucher)).await?;
         Some((position - 1 - gone).max(0))
+    }
+
+    /// About how many seconds until a queued order is saved, as the queue was worked off lately; none when unknown.
+    pub async fn seconds_until_saved(&self, order: &Order) -> Option<u64> {
+        let ahead = order.ahead.filter(|_| order.status == Status::Queued)?;
+        self.drain.seconds_for(self.lane(order.voucher), ahead + 1).await
+    }
+
+    /// Measures the lanes of the sales that are known, so that a rate is there when somebody asks for it.
+    pub async fn measure(&self) {
+        let lanes: HashSet<Lane> = self.index.sales().iter().map(|(v, _)| self.lane(v.id)).collect();
+        for lane in lanes {
+            self.drain.gone(lane).await;
+        }
+    }
+
+    /// Fills in `ahead` of the queued ones, and answers their positions; what the stream cannot tell stays away.
+    async fn add_places(&self, orders: &mut [Order]) -> Vec<(OrderId, i64)> {
+        let mut lanes: HashMap<Lane, Vec<usize>> = HashMap::new();
+        for (i, order) in orders.iter().enumerate().filter(|(_, o)| o.status == Status::Queued) {
+            lanes.entry(self.lane(order.voucher)).or_default().push(i);
+        }
+        let mut positions = Vec::new();
+        for (lane, indices) in lanes {
+            let ids: Vec<OrderId> = indices.iter().map(|i| orders[*i].id).collect();
+            let Ok(places) = self.queue.places(lane, &ids).await else { continue };
+            for (i, position) in indices.into_iter().zip(places).filter_map(|(i, place)| Some((i, place?))) {
+                orders[i].ahead = self.ahead(orders[i].voucher, position).await;
+                positions.push((orders[i].id, position));
+            }
+        }
+        positions
+    }
+
+    /// A place that was admitted just now, as it is shown; none for a sale that is not known here.
+    #[must_use]
+    pub fn just_admitted(&self, id: OrderId, user: UserId, voucher: VoucherId) -> Option<Order> {
+        match self.index.get(voucher) {
+            Known::Sale(voucher, sale) => Some(placeless(id, user, &voucher, sale.epoch)),
+            _ => None,
+        }
     }
 
     /// His places at the gates that are open or closed less than an hour ago, where the gate's epoch is SQL's.
@@ -155,6 +207,7 @@ impl Orders {
             // A place without a row yet is newer than every row of the page, or it would have one.
             let mut fresh: Vec<Order> = queued.into_iter().filter(|q| items.iter().all(|o| o.id != q.id)).collect();
             fresh = self.without_rows(fresh).await?;
+            self.add_places(&mut fresh).await;
             fresh.extend(items);
             items = fresh;
             items.sort_by_key(|o| std::cmp::Reverse(o.id));
@@ -164,16 +217,18 @@ impl Orders {
     }
 
     /// Queued and live orders and those changed in the last 24 h, newest first, at most 50.
-    pub async fn snapshot(&self, user: UserId) -> Result<Vec<Order>, ServiceError> {
+    pub async fn snapshot(&self, user: UserId) -> Result<Snapshot, ServiceError> {
         // Places first, rows second: an order saved between the two reads shows up as its row.
         let queued = self.queued_of(user).await.unwrap_or_default();
         let since = self.clock.now() - RECENT;
         let mut orders = self.store.live_and_recent(user, since, SNAPSHOT_MOST).await?;
         let fresh = queued.into_iter().filter(|q| orders.iter().all(|o| o.id != q.id)).collect();
-        orders.extend(self.without_rows(fresh).await?);
+        let mut fresh = self.without_rows(fresh).await?;
+        let positions = self.add_places(&mut fresh).await;
+        orders.extend(fresh);
         orders.sort_by_key(|o| std::cmp::Reverse(o.id));
         orders.truncate(usize::try_from(SNAPSHOT_MOST).unwrap_or(usize::MAX));
-        Ok(orders)
+        Ok(Snapshot { orders, positions })
     }
 
     /// Drops the places whose row is there after all (an older closed order whose release is still to come).

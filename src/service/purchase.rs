@@ -28,6 +28,8 @@ pub enum Answer {
         order: OrderId,
         /// What the buyer can ask with.
         ticket: String,
+        /// How many entries its lane had ever taken with it.
+        position: i64,
     },
     /// He already holds a unit.
     Held {
@@ -96,7 +98,8 @@ impl Purchase {
             let refused = |why| Ok(Answer::Refused { why, begin: sale.begin });
             match self.batcher.admit(voucher, sale.epoch, user).await {
                 Ok(Admission::Admitted { order, position }) => {
-                    return Ok(Answer::Admitted { order, ticket: self.ticket(order, user, voucher, sale.epoch, position) });
+                    let ticket = self.ticket(order, user, voucher, sale.epoch, position);
+                    return Ok(Answer::Admitted { order, ticket, position });
                 }
                 Ok(Admission::Duplicate(order)) => {
                     // With a ticket too: a buyer whose first answer was lost knows his id only from here.

@@ -7,9 +7,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Mutex, Notify, broadcast};
 
 use crate::clock::Clock;
+use crate::domain::event::SaleEvent;
 use crate::domain::ids::VoucherId;
 use crate::domain::sale::Sale;
 use crate::domain::time::Millis;
@@ -127,6 +129,21 @@ impl SaleIndex {
     /// Asks the background task for a read without waiting for it.
     pub fn want_refresh(&self) {
         self.wanted.notify_one();
+    }
+
+    /// Reads at once when any process says that a sale changed.
+    pub async fn follow(self: Arc<Self>, mut changes: broadcast::Receiver<SaleEvent>, shutdown: crate::shutdown::Shutdown) {
+        loop {
+            let change = tokio::select! {
+                change = changes.recv() => change,
+                () = shutdown.begun() => return,
+            };
+            match change {
+                Ok(SaleEvent::Changed { .. }) | Err(RecvError::Lagged(_)) => self.want_refresh(),
+                Ok(SaleEvent::Stock { .. }) => {}
+                Err(RecvError::Closed) => return,
+            }
+        }
     }
 
     /// Keeps the index fresh until the process ends.

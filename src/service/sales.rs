@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::clock::Clock;
 use crate::domain::event::SaleEvent;
 use crate::domain::ids::{ShopId, UserId, VoucherId};
-use crate::domain::sale::SaleState;
+use crate::domain::sale::{Sale, SaleState};
 use crate::domain::time::Millis;
 use crate::domain::voucher::{NewSale, NewVoucher, Voucher};
 use crate::gate::Gate;
 use crate::push::bus::Bus;
 use crate::service::ServiceError;
 use crate::service::rebuild::{Rebuilds, Rebuilt};
-use crate::service::sale_index::SaleIndex;
+use crate::service::sale_index::{Known, SaleIndex};
 use crate::store::{NewShop, Store};
 
 /// A voucher as a page shows it.
@@ -26,6 +26,19 @@ pub struct Listed {
     pub measured_at: Millis,
     /// Where the sale stands; none for an everyday voucher.
     pub state: Option<SaleState>,
+}
+
+/// A sale as the watchers of its voucher are told.
+#[derive(Debug, Clone, Copy)]
+pub struct Standing {
+    /// Which voucher.
+    pub voucher: VoucherId,
+    /// Its sale as known in memory.
+    pub sale: Sale,
+    /// Units left at the gate; none when it could not be asked.
+    pub left: Option<i64>,
+    /// When that was measured.
+    pub measured_at: Millis,
 }
 
 /// Makes and lists vouchers and sales.
@@ -140,6 +153,27 @@ impl Sales {
     pub async fn one(&self, voucher: VoucherId) -> Result<Option<Listed>, ServiceError> {
         let Some(voucher) = self.store.voucher(voucher).await? else { return Ok(None) };
         Ok(self.measure(vec![voucher]).await.pop())
+    }
+
+    /// Where these sales stand: the sales from memory, the units from the gate in one round trip. A voucher that is no sale
+    /// of now is left out; a figure that the gate does not give is none, never SQL's: what is told by itself is measured.
+    pub async fn standing(&self, vouchers: &[VoucherId]) -> Vec<Standing> {
+        let sale_of = |id: &VoucherId| match self.index.get(*id) {
+            Known::Sale(_, sale) => Some((*id, sale)),
+            _ => None,
+        };
+        let known: Vec<(VoucherId, Sale)> = vouchers.iter().filter_map(sale_of).collect();
+        let ids: Vec<VoucherId> = known.iter().map(|(id, _)| *id).collect();
+        let stocks = match self.gate.stocks(&ids).await {
+            Ok(stocks) => stocks,
+            Err(error) => {
+                tracing::debug!(%error, "units left cannot be looked at");
+                vec![None; ids.len()]
+            }
+        };
+        let measured_at = self.clock.now();
+        let standing = |((voucher, sale), left)| Standing { voucher, sale, left, measured_at };
+        known.into_iter().zip(stocks).map(standing).collect()
     }
 
     /// Adds the gate's figures in one round trip; SQL's where the gate cannot be asked.

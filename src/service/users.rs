@@ -151,6 +151,18 @@ impl Users {
         Ok(())
     }
 
+    /// Shuts a user out, or lets him in again; false: no such user. His sessions are the front door's to end, after this.
+    pub async fn set_disabled(&self, id: UserId, disabled: bool, by: UserId) -> Result<bool, UserError> {
+        let action = if disabled { "user.disable" } else { "user.enable" };
+        let mut tx = self.store.begin().await?;
+        if !tx.set_disabled(id, disabled).await? {
+            return Ok(false);
+        }
+        tx.audit(&by.to_string(), action, &format!("user {id}"), None, None, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
     /// Gives a user a new password without asking for the old one (operator and demo).
     ///
     /// # Errors

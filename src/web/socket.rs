@@ -20,7 +20,7 @@ use tokio_tungstenite::tungstenite;
 use crate::config::PublicUrl;
 use crate::domain::ids::VoucherId;
 use crate::push::hub::{Closing, Socket, ToSocket};
-use crate::push::order_json::{malformed_message, sale_message, snapshot_message, stock_message};
+use crate::push::order_json::{malformed_message, snapshot_message};
 use crate::web::error::Problem;
 use crate::web::identify::Visitor;
 use crate::web::session::{Known, SessionUser};
@@ -160,8 +160,6 @@ impl Conversation {
         pings.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut resync_at: Option<Instant> = None;
         if let Some(user) = user {
-            // Looked at before the socket was registered: an end in between told nobody.
-            self.check_session(user).await?;
             self.snapshot(user).await?;
         }
         loop {
@@ -194,7 +192,7 @@ impl Conversation {
                         self.snapshot(user).await?;
                     }
                 }
-                _ = pings.tick() => self.ping(user).await?,
+                _ = pings.tick() => self.ping().await?,
                 message = self.next_message() => match message? {
                     Some(FromClient::Sync {}) => match user {
                         Some(user) => self.snapshot(user).await?,
@@ -267,9 +265,14 @@ impl Conversation {
     }
 
     async fn snapshot(&mut self, user: &SessionUser) -> Step {
+        let changes = self.state.hub.changes_of(user.id);
         match self.state.orders.snapshot(user.id).await {
-            Ok(orders) => {
-                let text = snapshot_message(&orders, self.state.clock.now());
+            Ok(snapshot) => {
+                let text = snapshot_message(&snapshot.orders, self.state.clock.now());
+                if let Some(changes) = changes {
+                    let place = |(id, position)| Some((snapshot.orders.iter().find(|o| o.id == id)?.clone(), position));
+                    self.state.hub.queue(user.id, changes, snapshot.positions.iter().copied().filter_map(place).collect());
+                }
                 self.write(Message::Text(text.into())).await
             }
             Err(error) => {
@@ -280,32 +283,21 @@ impl Conversation {
         }
     }
 
+    /// Registered first, told from memory then: a change in between is in the queue and comes after.
     async fn watch(&mut self, socket: &Socket, voucher: VoucherId) -> Step {
         if voucher.0 < 1 || !socket.watch(voucher) {
             return self.malformed().await;
         }
-        // As the sale stands; an unknown voucher, like a store that is away, is silence.
-        let Ok(Some(listed)) = self.state.sales.one(voucher).await else { return Ok(()) };
-        let (Some(sale), Some(state)) = (listed.voucher.sale, listed.state) else { return Ok(()) };
-        let now = self.state.clock.now();
-        let stock = stock_message(voucher, listed.left, listed.measured_at, now);
-        self.write(Message::Text(sale_message(voucher, state, sale.begin, sale.end, now).into())).await?;
-        self.write(Message::Text(stock.into())).await
-    }
-
-    async fn check_session(&self, user: &SessionUser) -> Step {
-        if self.state.sessions.still_lives(&user.session).await {
-            return Ok(());
+        for text in self.state.board.messages(voucher, self.state.clock.now()).into_iter().flatten() {
+            self.write(Message::Text(text.into())).await?;
         }
-        Err(End::Close(Closing::SessionOver.code()))
+        Ok(())
     }
 
-    async fn ping(&mut self, user: Option<&SessionUser>) -> Step {
-        if self.heard_at.elapsed() > PING * 2 {
+    async fn ping(&mut self) -> Step {
+        // No answer to the ping before this one.
+        if self.heard_at.elapsed() > PING * 3 / 2 {
             return Err(End::Gone);
-        }
-        if let Some(user) = user {
-            self.check_session(user).await?;
         }
         self.write(Message::Ping(bytes::Bytes::new())).await
     }

@@ -21,6 +21,7 @@ use crate::service::users::Users;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
 use crate::web::limits::Limits;
+use crate::web::sale_watch::SaleBoard;
 use crate::web::session::{CookieRules, Sessions};
 
 /// The parts that `app.rs` hands over.
@@ -73,6 +74,8 @@ pub struct Shared {
     pub limits: Limits,
     /// How the session cookie is written.
     pub cookie: CookieRules,
+    /// What watchers of sales were told last.
+    pub board: SaleBoard,
 }
 
 impl Deref for Shared {
@@ -92,7 +95,7 @@ impl AppState {
     pub fn new(parts: Parts) -> Self {
         let limits = Limits::new(parts.rate_limit, parts.clock.clone());
         let cookie = CookieRules::new(parts.public_url.is_tls(), parts.session_max);
-        Self(Arc::new(Shared { parts, limits, cookie }))
+        Self(Arc::new(Shared { parts, limits, cookie, board: SaleBoard::default() }))
     }
 }
 

@@ -159,7 +159,7 @@ pub(super) async fn page_of_one(
         order: &order,
         voucher: voucher.as_ref(),
         shop: shop.as_ref().map(|s| s.name.as_str()),
-        eta_seconds: None,
+        eta_seconds: state.orders.seconds_until_saved(&order).await,
         can_pay: is_owner,
         can_cancel: is_owner,
     };

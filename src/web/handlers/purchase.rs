@@ -19,7 +19,15 @@ use crate::web::state::AppState;
 
 async fn ask(state: &AppState, user: &SessionUser, voucher: VoucherId) -> Result<Answer, Problem> {
     state.limits.count(Bucket::Purchase, Client::User(user.id))?;
-    Ok(state.purchase.buy(user.id, voucher).await?)
+    let changes = state.hub.changes_of(user.id);
+    let answer = state.purchase.buy(user.id, voucher).await?;
+    // His open tabs follow the order from here; a socket that comes later finds it in its snapshot.
+    if let (Some(changes), Answer::Admitted { order, position, .. }) = (changes, &answer)
+        && let Some(queued) = state.orders.just_admitted(*order, user.id, voucher)
+    {
+        state.hub.queue(user.id, changes, vec![(queued, *position)]);
+    }
+    Ok(answer)
 }
 
 /// `POST /api/voucher-order/seckill/{voucherId}`
@@ -33,7 +41,7 @@ pub async fn buy(
         fields.only(&["captcha"])?;
     }
     match ask(&state, &user, voucher).await? {
-        Answer::Admitted { order, ticket } => Ok(reply::ok_with_ticket(order, ticket)),
+        Answer::Admitted { order, ticket, .. } => Ok(reply::ok_with_ticket(order, ticket)),
         Answer::Held { order, ticket } => Err(Problem::Duplicate { order, ticket }),
         Answer::Refused { why, begin } => Err(Problem::Refused { why, begin, now: state.clock.now() }),
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::domain::ids::UserId;
 use crate::web::error::Problem;
-use crate::web::extract::{Caller, LoggedIn, PathId};
+use crate::web::extract::{Admin, Caller, LoggedIn, PathId};
 use crate::web::fields::{Fields, JsonFields};
 use crate::web::handlers::sign_in;
 use crate::web::reply;
@@ -84,4 +84,40 @@ pub async fn me(State(state): State<AppState>, LoggedIn(user): LoggedIn) -> Resu
 /// `GET /api/user/info/{id}`: nothing more is told of anybody; the pages that ask take that well.
 pub async fn info(PathId(_): PathId<UserId>) -> Response {
     reply::done()
+}
+
+/// `POST /api/user/{id}/disable`: no new session first, then the old ones end, their sockets with them.
+pub async fn disable(
+    State(state): State<AppState>,
+    Admin(admin): Admin,
+    PathId(id): PathId<UserId>,
+) -> Result<Response, Problem> {
+    if !state.users.set_disabled(id, true, admin.id).await? {
+        return Err(Problem::NotFound);
+    }
+    state.sessions.end_all(id, None).await?;
+    Ok(reply::ok(json!({ "id": id, "disabled": true })))
+}
+
+/// `POST /api/user/{id}/enable`
+pub async fn enable(
+    State(state): State<AppState>,
+    Admin(admin): Admin,
+    PathId(id): PathId<UserId>,
+) -> Result<Response, Problem> {
+    if !state.users.set_disabled(id, false, admin.id).await? {
+        return Err(Problem::NotFound);
+    }
+    Ok(reply::ok(json!({ "id": id, "disabled": false })))
+}
+
+/// `POST /api/user/{id}/logout`: ends every session of a user.
+pub async fn logout_everywhere(
+    State(state): State<AppState>,
+    Admin(_): Admin,
+    PathId(id): PathId<UserId>,
+) -> Result<Response, Problem> {
+    state.users.by_id(id).await?.ok_or(Problem::NotFound)?;
+    state.sessions.end_all(id, None).await?;
+    Ok(reply::done())
 }

@@ -286,13 +286,13 @@ impl Sessions {
         });
     }
 
-    /// Whether the session still lives, as far as can be told; asks without renewing (an open socket is no use).
-    pub async fn still_lives(&self, session: &str) -> bool {
+    /// The last instant of each of these sessions as it stands now; none: it is over. Asks without renewing (an open
+    /// socket is no use).
+    pub async fn last_instants(&self, sessions: &[String]) -> Result<Vec<Option<Millis>>, SessionsAway> {
         let now = self.clock.now();
-        match self.store.load_hash(session).await {
-            Ok(data) => data.and_then(Body::from_data).is_some_and(|body| now < self.last_instant(&body)),
-            Err(_) => true,
-        }
+        let bodies = self.store.load_hashes(sessions).await?;
+        let last = |data: Option<_>| data.and_then(Body::from_data).map(|body| self.last_instant(&body));
+        Ok(bodies.into_iter().map(|data| last(data).filter(|last| now < *last)).collect())
     }
 
     async fn end_token(&self, token: &str) -> Result<(), SessionsAway> {

@@ -74,6 +74,21 @@ impl RedisSessions {
         text.map(|t| serde_json::from_str(&t).map_err(|e| Error::Decode(e.to_string()))).transpose()
     }
 
+    /// What each of these sessions holds, in one round trip.
+    pub async fn load_hashes(&self, hashes: &[String]) -> Result<Vec<Option<HashMap<String, serde_json::Value>>>> {
+        if hashes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut pipe = redis::pipe();
+        for hash in hashes {
+            pipe.get(keys::session(hash));
+        }
+        let mut connection = self.redis.shared();
+        let texts: Vec<Option<String>> = call(pipe.query_async(&mut connection)).await?;
+        let read = |text: Option<String>| text.map(|t| serde_json::from_str(&t).map_err(|e| Error::Decode(e.to_string())));
+        texts.into_iter().map(|text| read(text).transpose()).collect()
+    }
+
     /// Writes many new sessions in one round trip (load tests): each record with its user and last instant.
     pub async fn create_many(&self, sessions: &[(UserId, Record, Millis)]) -> Result<()> {
         let mut pipe = redis::pipe();
