@@ -252,7 +252,12 @@ mod tests {
         let theirs = hub.register(Some(UserId(2)), Some("b".into()));
         let mut note = Note::default();
         note.add(Note {
-            orders: vec![OrderNote { user: UserId(1), id: OrderId(5), kind: "order.created".into(), order: r#"{"id":"5"}"#.into() }],
+            orders: vec![OrderNote {
+                user: UserId(1),
+                id: OrderId(5),
+                kind: "order.created".into(),
+                order: r#"{"id":"5"}"#.into(),
+            }],
             ..Note::default()
         });
         note.add(Note { ended: vec!["b".into()], ..Note::default() });

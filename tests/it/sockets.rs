@@ -146,8 +146,7 @@ async fn fifty_sockets_hear_1001_on_sigterm_and_the_shop_ends_well_within_ten_se
         .map(|a| (a.data().as_str().unwrap().to_owned(), a.json()["ticket"].as_str().unwrap().to_owned()))
         .collect();
     let server = shop.serve(&[]).await;
-    let told: Vec<_> =
-        told.into_iter().map(|(order, ticket)| crate::support::shop::Told { buyer: 0, order, ticket }).collect();
+    let told: Vec<_> = told.into_iter().map(|(order, ticket)| crate::support::shop::Told { buyer: 0, order, ticket }).collect();
     assert!(shop.verdicts(&server.http, &told).await.iter().all(|status| status == "PENDING"));
     shop.audited().await;
 }

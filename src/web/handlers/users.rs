@@ -100,11 +100,7 @@ pub async fn disable(
 }
 
 /// `POST /api/user/{id}/enable`
-pub async fn enable(
-    State(state): State<AppState>,
-    Admin(admin): Admin,
-    PathId(id): PathId<UserId>,
-) -> Result<Response, Problem> {
+pub async fn enable(State(state): State<AppState>, Admin(admin): Admin, PathId(id): PathId<UserId>) -> Result<Response, Problem> {
     if !state.users.set_disabled(id, false, admin.id).await? {
         return Err(Problem::NotFound);
     }
