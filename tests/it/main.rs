@@ -22,5 +22,5 @@ mod sockets;
 mod stampede;
 mod store_contract;
 mod stream_cases;
-mod who_may;
 mod verdicts;
+mod who_may;

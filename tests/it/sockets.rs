@@ -90,11 +90,11 @@ async fn a_session_that_ends_in_whatever_way_closes_its_sockets_within_two_secon
 #[tokio::test(flavor = "multi_thread")]
 async fn a_push_and_the_end_of_a_session_reach_a_socket_on_another_instance() {
     let redis = TestRedis::start().await;
-    let mut shop = Shop::new().await;
     let url = redis.url();
-    let one = shop.serve(&["--redis-url", &url]).await;
-    let two = shop.serve(&["--redis-url", &url, "--roles", "web"]).await;
-    shop.seed_with(2, &["--redis-url", &url]).await;
+    let mut shop = Shop::with(&["--redis-url", &url]).await;
+    let one = shop.serve(&[]).await;
+    let two = shop.serve(&["--roles", "web"]).await;
+    shop.seed(2).await;
     let voucher = shop.sale(&one.http, 5).await;
     let (mut far, _) = Socket::of(&two.base, &shop.buyers[0]).await;
     let (mut near, _) = Socket::of(&one.base, &shop.buyers[0]).await;

@@ -86,22 +86,9 @@ impl Shop {
 
     /// Seeds `count` buyers beside a running server (or without one).
     pub async fn seed(&mut self, count: usize) {
-<<<<<<< HEAD
         let file = self.dir.path().join("tokens");
         let seed = ["user", "seed", "--count", &count.to_string(), "--tokens", file.to_str().unwrap()];
         let (code, _, err) = self.run(&seed, "").await;
-=======
-        self.seed_with(count, &[]).await;
-    }
-
-    /// The same, with options that say where the data is.
-    pub async fn seed_with(&mut self, count: usize, options: &[&str]) {
-        let (file, data, number) = (self.dir.path().join("tokens"), self.data(), count.to_string());
-        let mut arguments = vec!["user", "seed", "--count", &number, "--tokens", file.to_str().unwrap()];
-        arguments.extend(["--data-dir", data.to_str().unwrap()]);
-        arguments.extend(options);
-        let (code, _, err) = run(&arguments, "").await;
->>>>>>> 73e2065 (How many are before me by every way of asking; watchers are told from one look; sessions that end close their sockets)
         assert_eq!(code, 0, "{err}");
         let lines = std::fs::read_to_string(&file).unwrap();
         self.buyers = lines.lines().map(|l| l.split(' ').nth(2).unwrap().to_owned()).collect();
