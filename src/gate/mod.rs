@@ -161,6 +161,13 @@ impl Gate {
     pub async fn release(&self, voucher: VoucherId, epoch: Epoch, user: UserId, order: OrderId) -> Result<Release, GateError> {
         let lane = self.lane(voucher);
         let keys = [keys::sale(lane, voucher), keys::stock(lane, voucher), keys::holders(lane, voucher)];
+        #[cfg(feature = "fault-injection")]
+        if crate::fault::mutant("bare-incr") {
+            let (mut at_once, [_, stock, holders]) = (redis::pipe(), &keys);
+            at_once.atomic().cmd("HDEL").arg(holders).arg(user.0).ignore().cmd("INCR").arg(stock).ignore();
+            let _: () = at_once.query_async(&mut self.redis.shared()).await?;
+            return Ok(Release::Done);
+        }
         let reply: String = RELEASE
             .call(&mut self.redis.shared(), &keys, |call| {
                 call.arg(epoch).arg(user.0).arg(order.0);

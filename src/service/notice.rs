@@ -10,17 +10,18 @@ use sha2::{Digest, Sha256};
 use crate::clock::Clock;
 use crate::domain::event::OrderEvent;
 use crate::domain::ids::OrderId;
+use crate::domain::money::Fen;
 use crate::domain::payment::PaymentState;
 use crate::domain::time::Millis;
 use crate::fault::fail_point;
-use crate::payment_provider::notice::{Notice, PaidNotice, read};
+use crate::payment_provider::notice::{CURRENCY, Notice, PaidNotice, read};
 pub use crate::payment_provider::signature::SignedHeaders;
 use crate::payment_provider::signature::{NotBelieved, SigningKeys};
 use crate::push::bus::Bus;
 use crate::service::ServiceError;
 use crate::service::change::Wakes;
 use crate::service::settle::{Settled, owe, settle};
-use crate::store::{EventSeen, NewPayment, Payment, Store, StoreError};
+use crate::store::{EventSeen, NewPayment, Payment, Store, StoreError, Tx};
 
 /// Early payments of one sweep.
 const SWEEP: i64 = 200;
@@ -115,22 +116,23 @@ impl Notices {
         if order.is_none() && !may_come_yet(paid.order, now) {
             return Err(NoticeError::UnknownOrder);
         }
+        if let Some(known) = tx.payment_by_transaction(self.provider, &paid.transaction).await?
+            && known.order == paid.order
+            && known.amount == paid.amount
+            && paid.foreign_currency.is_none()
+        {
+            // Another notice of a known transaction: whatever the first one led to stands.
+            tx.commit().await?;
+            return Ok(Heard::Repeated);
+        }
         // No price is nothing or less, so such an amount need not wait for the order to be wrong.
         let fits = paid.amount.0 > 0 && order.as_ref().is_none_or(|o| o.pay_amount == paid.amount);
         if !fits || paid.foreign_currency.is_some() {
+            // A notice that was turned away is turned away again when it is repeated, without another line.
             if seen == EventSeen::Fresh {
-                let told = format!("{} {}", paid.amount.0, paid.foreign_currency.as_deref().unwrap_or("CNY"));
-                let told: String = told.chars().take(64).collect();
-                let due = order.map(|o| o.pay_amount.0.to_string());
-                let subject = paid.order.to_string();
-                tx.audit(self.provider, "payment.wrong_amount", &subject, due.as_deref(), Some(&told), now).await?;
-                tx.commit().await?;
-                tracing::error!(order.id = %paid.order, "a notice of another amount or currency than the order's");
+                self.refuse_amount(tx, paid, order.map(|o| o.pay_amount), now).await?;
             }
             return Err(NoticeError::WrongAmount);
-        }
-        if seen == EventSeen::SameBody {
-            return Ok(Heard::Repeated);
         }
         let new = NewPayment {
             provider: self.provider,
@@ -140,7 +142,7 @@ impl Notices {
             state: PaymentState::Early,
         };
         let Some(id) = tx.insert_payment(&new, now).await? else {
-            // A second notice of a known transaction: whatever it led to stands.
+            // Known since we looked, by a notice that came at the same moment; or its transaction belongs to another order.
             tx.commit().await?;
             return Ok(Heard::Repeated);
         };
@@ -170,6 +172,17 @@ impl Notices {
             }
         }
         Ok(heard)
+    }
+
+    /// Writes down that somebody signed a wrong amount; the order is untouched.
+    async fn refuse_amount(&self, mut tx: Tx, paid: &PaidNotice, due: Option<Fen>, now: Millis) -> Result<(), StoreError> {
+        let told = format!("{} {}", paid.amount.0, paid.foreign_currency.as_deref().unwrap_or(CURRENCY));
+        let told: String = told.chars().take(64).collect();
+        let (subject, due) = (paid.order.to_string(), due.map(|amount| amount.0.to_string()));
+        tx.audit(self.provider, "payment.wrong_amount", &subject, due.as_deref(), Some(&told), now).await?;
+        tx.commit().await?;
+        tracing::error!(order.id = %paid.order, "a notice of another amount or currency than the order's");
+        Ok(())
     }
 
     /// Decides payments that came before their order, where the order has a row by now or can have none any more; answers

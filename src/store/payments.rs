@@ -174,6 +174,14 @@ impl Tx {
          .bind(payment.state.as_str()).bind(now.0).fetch_optional(conn))
     }
 
+    /// The payment of a transaction; none: never heard of. Uses the unique index on provider and transaction.
+    pub async fn payment_by_transaction(&mut self, provider: &str, transaction: &str) -> Result<Option<Payment>, StoreError> {
+        let row = on_tx!(self, Db, conn => sqlx::query_as::<Db, PaymentRow>(
+            select_payment!("", "payment p WHERE p.provider = $1 AND p.transaction_id = $2")
+        ).bind(provider).bind(transaction).fetch_optional(conn))?;
+        row.map(Payment::try_from).transpose()
+    }
+
     /// The payments that wait for one of these orders, oldest first. Uses `payment_early`, which is empty nearly always (this
     /// is the hot path), then `payment_by_order`.
     pub async fn early_payments_of(&mut self, orders: &[OrderId]) -> Result<Vec<Payment>, StoreError> {

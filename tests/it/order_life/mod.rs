@@ -1,9 +1,15 @@
 //! An order's whole life: pay, cancel, time out, refund. Each unit comes back exactly once, and no money is kept for nothing.
 
 mod buyer;
+#[cfg(feature = "fault-injection")]
+mod crash;
 mod due;
 mod follow_ups;
+#[cfg(feature = "fault-injection")]
+mod mutants;
 mod notices;
+mod races;
+mod random;
 
 use std::time::Duration;
 
@@ -125,17 +131,17 @@ fn consume(app: &TestApp, shutdown: &seckill::shutdown::Shutdown) {
 /// Money that the sandbox took under a name of the test's choice, without a word to the shop.
 async fn take_money(app: &TestApp, order: OrderId, transaction: &str) {
     let mut tx = app.app.services.store.begin().await.unwrap();
-    put_money(&mut tx, &app.clock, order, transaction).await;
+    put_money(&mut tx, &app.clock, order, transaction, PRICE).await;
     tx.commit().await.unwrap();
 }
 
-async fn put_money(tx: &mut seckill::store::Tx, clock: &Clock, order: OrderId, transaction: &str) {
+async fn put_money(tx: &mut seckill::store::Tx, clock: &Clock, order: OrderId, transaction: &str, amount: i64) {
     let entry = seckill::store::SandboxEntry {
         way: seckill::store::Way::Paid,
         key: transaction.to_owned(),
         transaction: transaction.to_owned(),
         order,
-        amount: seckill::domain::money::Fen(PRICE),
+        amount: seckill::domain::money::Fen(amount),
         at: clock.now(),
     };
     tx.put_sandbox_entry(&entry).await.unwrap();

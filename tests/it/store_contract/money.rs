@@ -35,6 +35,8 @@ async fn a_transaction_is_written_once_and_one_payment_is_applied_to_an_order(db
     let first = tx.insert_payment(&payment("t-1", order, PaymentState::Applied), NOW).await.unwrap().unwrap();
     assert_eq!(tx.insert_payment(&payment("t-1", order, PaymentState::RefundDue), NOW).await.unwrap(), None);
     let second = tx.insert_payment(&payment("t-2", order, PaymentState::RefundDue), NOW).await.unwrap().unwrap();
+    assert_eq!(tx.payment_by_transaction("sandbox", "t-2").await.unwrap().map(|p| p.id), Some(second));
+    assert!(tx.payment_by_transaction("another", "t-2").await.unwrap().is_none());
     tx.commit().await.unwrap();
     let read = db.store.payments_of(order).await.unwrap();
     let states: Vec<_> = read.iter().map(|p| (p.id, p.transaction.as_str(), p.state)).collect();

@@ -39,7 +39,13 @@ impl Process {
 
     /// Starts what `command` says and waits for its ready line.
     pub async fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).kill_on_drop(true).spawn().unwrap();
+        command.stderr(Stdio::inherit());
+        Self::start_quietly(command).await
+    }
+
+    /// The same, with the log where the command has it.
+    pub async fn start_quietly(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut printed = Vec::new();
         let ready = async {

@@ -100,10 +100,15 @@ impl Shop {
         self.dir.path().join("tokens")
     }
 
+    /// A session of the admin.
+    pub async fn admin(&self, http: &Http) -> String {
+        let login = http.json(None, "/api/user/login", &json!({"phone": self.admin_phone, "password": PASSWORD})).await;
+        login.data().as_str().unwrap().to_owned()
+    }
+
     /// A sale that is on, made through the API by the admin.
     pub async fn sale(&self, http: &Http, stock: i64) -> i64 {
-        let login = http.json(None, "/api/user/login", &json!({"phone": self.admin_phone, "password": PASSWORD})).await;
-        let token = login.data().as_str().unwrap().to_owned();
+        let token = self.admin(http).await;
         let body = json!({
             "shopId": self.shop, "title": "下午茶", "payValue": 4900, "actualValue": 10000, "stock": stock,
             "beginTime": "2026-01-01T00:00:00Z", "endTime": "2026-12-31T00:00:00Z",
