@@ -124,7 +124,7 @@ pub fn main() -> ExitCode {
 
 async fn run(command: Command) -> ExitCode {
     let result = match command {
-        Command::Serve(args) => return serve(*args).await,
+        Command::Serve(args) => return Box::pin(serve(*args)).await,
         Command::Load(args) => return crate::load::run(*args).await,
         Command::Watch(args) => return crate::load::watch::run(args).await,
         Command::Audit(args) => return audit(args).await,

@@ -166,6 +166,7 @@ async fn start_workers(services: &Services, lanes: u16, shutdown: &Shutdown, clo
         let reader = services.queue.reader(Lane(lane));
         let consumer = Consumer {
             reader,
+            queue: services.queue.clone(),
             place: services.place.clone(),
             bus: services.bus.clone(),
             wakes: services.money.wakes.clone(),
@@ -183,6 +184,7 @@ async fn start_workers(services: &Services, lanes: u16, shutdown: &Shutdown, clo
         index: services.index.clone(),
         clock: clock.clone(),
         closed_since: Mutex::default(),
+        swept: Mutex::default(),
     };
     // One round now, so that the sales are open when the ready line is printed; trouble is the loop's to repeat.
     if let Err(error) = reconciler.round().await {

@@ -35,10 +35,10 @@ struct Coupon {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Credits {
+struct Counted {
     order: OrderId,
     user: UserId,
-    credits: i64,
+    points: i64,
 }
 
 /// Writes down what follows a payment, in the transaction that made the order PAID.
@@ -58,7 +58,7 @@ async fn put_credits(tx: &mut Tx, key: &str, order: &Order, credits: i64, now: M
     if credits == 0 {
         return Ok(());
     }
-    let work = Credits { order: order.id, user: order.user, credits };
+    let work = Counted { order: order.id, user: order.user, points: credits };
     put(tx, CREDITS, &format!("{key}:{}", order.id), &work, now).await
 }
 
@@ -119,12 +119,12 @@ impl FollowUps {
     }
 
     async fn count(&self, row: &OutboxRow) -> Result<(), StoreError> {
-        let work: Credits = read(row)?;
+        let work: Counted = read(row)?;
         let mut tx = self.store.begin().await?;
         if !tx.take_outbox(row.id, self.clock.now()).await? {
             return Ok(());
         }
-        if !tx.add_credits(work.user, work.credits).await? {
+        if !tx.add_credits(work.user, work.points).await? {
             return Err(StoreError::Corrupt("credits of a user who is not there"));
         }
         tx.commit().await

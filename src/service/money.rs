@@ -86,12 +86,11 @@ impl Money {
         } = parts;
         let http = Http::default();
         // The sandbox's notices stay in this process whatever browsers use: they must not depend on a proxy in front.
-        let (provider, provider_name, callback_base) = match &provider_url {
-            Some(url) => (Provider::new(http.clone(), url.clone(), None), "external", &public),
-            None => {
-                let base = format!("{local}/sandbox-provider");
-                (Provider::new(http.clone(), base, Some(sandbox_token.clone())), "sandbox", &local)
-            }
+        let (provider, provider_name, callback_base) = if let Some(url) = &provider_url {
+            (Provider::new(http.clone(), url.clone(), None), "external", &public)
+        } else {
+            let base = format!("{local}/sandbox-provider");
+            (Provider::new(http.clone(), base, Some(sandbox_token.clone())), "sandbox", &local)
         };
         let addresses = Addresses { callback: format!("{callback_base}/api/payment/callback"), public: public.clone() };
         let sandbox = provider_url.is_none().then(|| SandboxProvider {

@@ -2,7 +2,7 @@
 //!
 //! SQL is read first: an old epoch in a caller's memory is no reason for a rebuild, or each rebuild would start the next.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,12 +16,15 @@ use crate::domain::sale::Sale;
 use crate::gate::{Gate, GateSnapshot};
 use crate::service::ServiceError;
 use crate::service::rebuild::{Rebuilds, Rebuilt};
-use crate::service::sale_index::SaleIndex;
+use crate::service::sale_index::{CLOSED_WITHIN, SaleIndex};
 use crate::store::Store;
 
 /// How long a gate may stay closed under the right epoch before somebody else than its rebuilder takes over: longer than
 /// a rebuild from its load to its open.
 const CLOSED_TOO_LONG: Duration = Duration::from_secs(3);
+
+/// How long the gate of a sale that is over is kept: its winners still hear their order from it.
+const KEEP_GATE: Duration = Duration::from_hours(7 * 24);
 
 /// Tells the reconciler of this process that a gate was not ready.
 #[derive(Debug, Clone, Default)]
@@ -93,13 +96,17 @@ pub struct Reconciler {
     pub clock: Clock,
     /// Since when a gate is seen closed.
     pub closed_since: Mutex<HashMap<VoucherId, Instant>>,
+    /// Sales that are over and whose keys were given an end by this process.
+    pub swept: Mutex<HashSet<VoucherId>>,
 }
 
 impl Reconciler {
     /// Looks at every sale that is not over and rebuilds what must be. Returns how many were rebuilt and opened.
     pub async fn round(&self) -> Result<usize, ServiceError> {
         let now = self.clock.now();
-        let sales: Vec<Sale> = self.store.sales_not_over(now, Duration::ZERO).await?;
+        let (sales, over): (Vec<Sale>, Vec<Sale>) =
+            self.store.sales_not_over(now, CLOSED_WITHIN).await?.into_iter().partition(|sale| sale.end > now);
+        self.sweep(&over).await?;
         let ids: Vec<VoucherId> = sales.iter().map(|s| s.voucher).collect();
         let gates = self.gate.snapshots(&ids).await?;
         let mut opened = 0;
@@ -112,6 +119,17 @@ impl Reconciler {
             self.index.want_refresh();
         }
         Ok(opened)
+    }
+
+    /// Lets the keys of sales that are over expire, once a process.
+    async fn sweep(&self, over: &[Sale]) -> Result<(), ServiceError> {
+        for sale in over {
+            if !self.swept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).contains(&sale.voucher) {
+                self.gate.expire_keys_of(sale.voucher, KEEP_GATE).await?;
+                self.swept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(sale.voucher);
+            }
+        }
+        Ok(())
     }
 
     async fn look(&self, sale: &Sale, gate: &GateSnapshot) -> Result<bool, ServiceError> {

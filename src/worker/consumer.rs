@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::push::bus::Bus;
-use crate::queue::{Delivery, QueueError, Reader};
+use crate::queue::{Delivery, Queue, QueueError, Reader};
 use crate::service::change::Wakes;
 use crate::service::place_orders::{PlaceError, PlaceOrders, Placed};
 use crate::shutdown::Shutdown;
@@ -26,10 +26,17 @@ const CLAIM_IDLE: Duration = Duration::from_secs(15);
 /// consumer that lives after all costs double work, not a double effect.
 const CLAIM_IDLE_AT_START: Duration = Duration::from_secs(1);
 
+/// Between two looks for names that nobody uses any more: every start of a process makes one.
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
+/// A name unused for this long that holds no entry is dropped; one that holds an entry is never, or the entry would be lost.
+const NAME_IDLE: Duration = Duration::from_mins(10);
+
 /// Reads one lane until the process ends.
 pub struct Consumer {
     /// Its connection and its name.
     pub reader: Reader,
+    /// Where dead names are dropped.
+    pub queue: Queue,
     /// Saves what was read.
     pub place: PlaceOrders,
     /// Tells the buyers.
@@ -48,13 +55,17 @@ impl Consumer {
         let mut claim_at = started;
         // After trouble: what this consumer was given and could not settle is still its own, on the server's list.
         let mut own = false;
+        let mut sweep_at = started + jittered(SWEEP_EVERY);
         while !self.shutdown.has_begun() {
+            if Instant::now() >= sweep_at {
+                sweep_at = Instant::now() + jittered(SWEEP_EVERY);
+                if let Err(error) = self.queue.drop_dead_consumers(self.reader.lane(), NAME_IDLE).await {
+                    tracing::debug!(%error, "dead consumer names stay for now");
+                }
+            }
             let claims = Instant::now() >= claim_at;
             let idle = if started.elapsed() < CLAIM_IDLE { CLAIM_IDLE_AT_START } else { CLAIM_IDLE };
-            let result = match own {
-                true => self.take_up_own().await,
-                false => self.step(claims.then_some(idle), BLOCK).await,
-            };
+            let result = if own { self.take_up_own().await } else { self.step(claims.then_some(idle), BLOCK).await };
             own = result.is_err();
             match result {
                 Ok(step) => {

@@ -47,8 +47,8 @@ async fn two_instances_together_sell_exactly_what_there_is() {
         });
         let answers = join_all(clicks).await;
         selling.store(false, Ordering::Relaxed);
-        let samples = sampler.await.unwrap();
-        assert!(samples.iter().all(|left| (0..=stock).contains(left)), "{samples:?}");
+        let seen = sampler.await.unwrap();
+        assert!(seen.iter().all(|left| (0..=stock).contains(left)), "{seen:?}");
         let won: HashSet<String> =
             answers.iter().filter(|a| a.json()["success"] == true).map(|a| a.data().as_str().unwrap().to_owned()).collect();
         assert_eq!(won.len() as i64, stock);

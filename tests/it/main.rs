@@ -7,6 +7,7 @@ mod support;
 mod admission_cases;
 mod architecture;
 mod batcher;
+mod commands;
 mod docs;
 mod forms;
 mod lua_contract;

@@ -56,7 +56,7 @@ fn refused(status: StatusCode) -> Response {
     reply::json(status, &json!({ "error": status.canonical_reason() }))
 }
 
-fn status_of(error: SandboxError) -> Response {
+fn status_of(error: &SandboxError) -> Response {
     match error {
         SandboxError::Unknown => refused(StatusCode::NOT_FOUND),
         SandboxError::KeyReused => refused(StatusCode::CONFLICT),
@@ -86,7 +86,10 @@ pub async fn create(State(state): State<AppState>, headers: HeaderMap, body: Byt
         return Ok(refused(StatusCode::UNPROCESSABLE_ENTITY));
     }
     let made = sandbox.create(new.order_id, new.amount, &new.callback_url, &new.return_url).await;
-    Ok(made.map_or_else(status_of, |(id, page)| reply::json(StatusCode::OK, &json!({ "paymentId": id, "payUrl": page }))))
+    Ok(made.map_or_else(
+        |error| status_of(&error),
+        |(id, page)| reply::json(StatusCode::OK, &json!({ "paymentId": id, "payUrl": page })),
+    ))
 }
 
 #[derive(Deserialize)]
@@ -106,7 +109,7 @@ pub async fn refund(State(state): State<AppState>, headers: HeaderMap, body: Byt
     let key = headers.get("idempotency-key").and_then(|h| h.to_str().ok()).filter(|key| (1..=255).contains(&key.len()));
     let Some(key) = key else { return Ok(refused(StatusCode::BAD_REQUEST)) };
     let made = sandbox.refund(key, &new.transaction_id, new.amount).await;
-    Ok(made.map_or_else(status_of, |id| reply::json(StatusCode::OK, &json!({ "refundId": id }))))
+    Ok(made.map_or_else(|error| status_of(&error), |id| reply::json(StatusCode::OK, &json!({ "refundId": id }))))
 }
 
 /// The payment that the path names.

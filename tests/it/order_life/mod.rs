@@ -120,6 +120,7 @@ fn consume(app: &TestApp, shutdown: &seckill::shutdown::Shutdown) {
     let services = &app.app.services;
     let consumer = seckill::worker::consumer::Consumer {
         reader: services.queue.reader(seckill::domain::ids::Lane(0)),
+        queue: services.queue.clone(),
         place: services.place.clone(),
         bus: services.bus.clone(),
         wakes: services.money.wakes.clone(),

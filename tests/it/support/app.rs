@@ -77,7 +77,7 @@ impl Builder {
         options.extend(self.options);
         // A later option of the test replaces an earlier default.
         let args = Options::try_parse_from(dedup(options)).unwrap().serve;
-        TestApp::boot(args, Arc::new(dir), Clock::default()).await
+        Box::pin(TestApp::boot(args, Arc::new(dir), Clock::default())).await
     }
 }
 
@@ -348,7 +348,7 @@ impl TestApp {
         self.clock.advance(time);
         let (args, dir, clock) = (self.args.clone(), self.dir.clone(), self.clock.clone());
         drop(self);
-        Self::boot(args, dir, clock).await
+        Box::pin(Self::boot(args, dir, clock)).await
     }
 
     /// Stops this process' part and starts it again on the same data.
@@ -356,7 +356,7 @@ impl TestApp {
         self.stop().await;
         let (args, dir, clock) = (self.args.clone(), self.dir.clone(), self.clock.clone());
         drop(self);
-        Self::boot(args, dir, clock).await
+        Box::pin(Self::boot(args, dir, clock)).await
     }
 }
 
