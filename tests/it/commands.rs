@@ -169,14 +169,14 @@ async fn the_end_comes_within_ten_seconds_and_answers_who_was_already_in() {
     let told = Arc::default();
     let http = server.http.clone();
     let clicks = shop.click(&http, voucher, 0, 400, 16, Arc::clone(&told));
-    let stop = async {
+    let ending = async {
         while told.load(std::sync::atomic::Ordering::Relaxed) < 100 {
             tokio::task::yield_now().await;
         }
         let begun = std::time::Instant::now();
         (server.terminate().await, begun.elapsed())
     };
-    let ((heard, _), (code, took)) = tokio::join!(clicks, stop);
+    let ((heard, _), (code, took)) = tokio::join!(clicks, ending);
     assert_eq!(code, 0);
     assert!(took < Duration::from_secs(10), "{took:?}");
     let mut server = shop.serve(&[]).await;

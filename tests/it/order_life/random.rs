@@ -163,6 +163,7 @@ async fn sequences(on: On, count: usize, seed: u64) {
     let mut random = StdRng::seed_from_u64(seed);
     let mut consumer = Consumer {
         reader: services.queue.reader(Lane(0)),
+        queue: services.queue.clone(),
         place: services.place.clone(),
         bus: services.bus.clone(),
         wakes: money.wakes.clone(),

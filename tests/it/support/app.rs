@@ -130,7 +130,7 @@ impl TestApp {
         all.extend(self.data_options());
         all.extend(options.iter().map(|&o| o.to_owned()));
         let args = Options::try_parse_from(dedup(all)).unwrap().serve;
-        Self::boot(args, self.dir.clone(), self.clock.clone()).await
+        Box::pin(Self::boot(args, self.dir.clone(), self.clock.clone())).await
     }
 
     async fn boot(args: ServeArgs, dir: Arc<TempDir>, clock: Clock) -> Self {
