@@ -238,12 +238,14 @@ impl TestApp {
 
     /// A click that is admitted: the order id.
     #[track_caller]
+    #[expect(clippy::unused_self, reason = "a test reads as what a shop did")]
     pub fn admitted(&self, answer: &Answer) -> OrderId {
         answer.data().as_str().unwrap_or_else(|| panic!("no order id in {}", answer.text())).parse().unwrap()
     }
 
     /// A click that leads to an order, new or held before: its id.
     #[track_caller]
+    #[expect(clippy::unused_self, reason = "a test reads as what a shop did")]
     pub fn admitted_or_held(&self, answer: &Answer) -> OrderId {
         let json = answer.json();
         assert!(json["success"] == true || json["code"] == "DUPLICATE", "{}", answer.text());
