@@ -6,9 +6,11 @@ import { refresh } from "./fresh.js";
 import { start as startForm } from "./form.js";
 import { showAge, start as startSocket } from "./order_socket.js";
 import { start as startPurchase } from "./purchase.js";
+import { start as startTell } from "./tell.js";
 
 startPurchase();
 startForm();
+startTell();
 startSocket();
 startCountdowns((time) => {
   const card = time.closest("article.ticket[data-voucher][data-state]");

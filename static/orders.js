@@ -3,6 +3,7 @@
 import { cardOf } from "./card.js";
 import { millis, timeOfDay } from "./clock.js";
 import { refresh } from "./fresh.js";
+import { tell } from "./tell.js";
 import { t } from "./words.js";
 
 const KINDS = {
@@ -38,16 +39,35 @@ function push(kind, order) {
     parts.push(" ", a);
   }
   place.replaceChildren(...parts);
+  if (kind !== "order.queued") tell(b.textContent, order);
 }
 
 const queued = (order) =>
   Number.isInteger(order.ahead) ? t("push-order-queued", { n: order.ahead }) : t("status-queued");
 
+const fewest = new Map(); // order id → fewest before it that were shown
+const marks = []; // [time, how many before it] of the last ten seconds, of the page's own order
+
+function estimate(n) {
+  const at = performance.now();
+  marks.push([at, n]);
+  while (marks.length > 2 && at - marks[0][0] > 10_000) marks.shift();
+  const [[from, first]] = marks;
+  const place = subject().querySelector("[data-eta]");
+  if (!place || first <= n || at - from < 500) return;
+  place.textContent = t("stub-queued-eta", { seconds: Math.max(1, Math.ceil(((n + 1) * (at - from)) / (first - n) / 1000)) });
+}
+
 function ahead(order) {
   const place = shown(order.id)?.querySelector("[data-ahead]");
   if (!place || !Number.isInteger(order.ahead)) return;
-  place.textContent = t("stub-ahead-number", { n: order.ahead });
-  if (subject()?.dataset.order === order.id) push("order.queued", order);
+  // Measured by another instance a moment before: the number on the page only falls.
+  const n = Math.min(order.ahead, fewest.get(order.id) ?? Infinity);
+  fewest.set(order.id, n);
+  place.textContent = t("stub-ahead-number", { n });
+  if (subject()?.dataset.order !== order.id) return;
+  push("order.queued", { ...order, ahead: n });
+  estimate(n);
 }
 
 function isNews(order) {
@@ -67,7 +87,8 @@ function redraw(order) {
 export function apply(order, kind = KINDS[order.status]) {
   if (!kind || typeof order.id !== "string") return;
   if (order.status === "QUEUED") {
-    seen.set(order.id, Math.max(seen.get(order.id) ?? -1, 0));
+    if ((seen.get(order.id) ?? 0) > 0) return; // it was decided meanwhile
+    seen.set(order.id, 0);
     ahead(order);
   } else if (isNews(order)) {
     push(kind, order);

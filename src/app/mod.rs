@@ -5,7 +5,7 @@ mod data;
 mod services;
 
 use std::net::SocketAddr;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -20,12 +20,13 @@ use crate::domain::ticket::TicketKey;
 use crate::payment_provider::signature::{BadSecret, SigningKeys};
 use crate::redis::managed::Managed;
 use crate::secrets::Secrets;
+use crate::service::code_sender::{CodeSender, SandboxSms};
 use crate::service::demo::{Demo, DemoUser};
 use crate::service::reconcile::Reconciler;
 use crate::service::shops::Shops;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
-use crate::web::session::{Life, RedisSessions, Sessions};
+use crate::web::session::{Life, LoginCodes, RedisSessions, Sessions};
 use crate::web::state::{AppState, Parts};
 use crate::worker::consumer::Consumer;
 
@@ -72,9 +73,14 @@ pub struct App {
     managed: Option<Managed>,
 }
 
+/// Whether what takes no money and sends no message may stand in for the real thing.
+fn sandbox_allowed(args: &ServeArgs) -> bool {
+    args.sandbox_payments || args.listen.ip().is_loopback()
+}
+
 /// The given secrets of payment, if any, and whether the sandbox may be used where this shop listens.
 fn check_payments(args: &ServeArgs) -> Result<Option<SigningKeys>, StartError> {
-    if args.payment_url.is_none() && !args.sandbox_payments && !args.listen.ip().is_loopback() {
+    if args.payment_url.is_none() && !sandbox_allowed(args) {
         return Err(StartError::Usage(String::from(
             "payments need --payment-url; on a listener that is not loopback the sandbox, which takes no money, is used only with --sandbox-payments",
         )));
@@ -112,6 +118,7 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
     }
 
     if args.roles.web {
+        crate::web::listener::raise_file_limit();
         crate::worker::money::start_sandbox(&services.money, &shutdown);
     }
     let life = Life { idle: args.session_idle.0, max: args.session_max.0 };
@@ -127,11 +134,16 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
     if args.demo {
         demo_users = start_demo(&services, &sessions, &clock).await?;
     }
+    let sandbox_sms = sandbox_allowed(args).then(|| Arc::new(SandboxSms::new(clock.clone())));
+    let sender = sandbox_sms.clone().map(|sandbox| sandbox as Arc<dyn CodeSender>);
     let state = AppState::new(Parts {
         store: services.store.clone(),
         redis: data.redis.clone(),
         clock: clock.clone(),
         sessions: sessions.clone(),
+        codes: LoginCodes::new(data.redis.clone(), sender),
+        sandbox_sms,
+        sandbox_for_all: args.sandbox_payments,
         users: services.users.clone(),
         shops: Shops::new(services.store.clone()),
         sales: services.sales.clone(),

@@ -33,6 +33,8 @@ script!(OPEN, "open.lua");
 script!(PAUSE, "pause.lua");
 script!(COUNT, "count.lua");
 script!(SETTLE, "settle.lua");
+script!(CODE_NEW, "code_new.lua");
+script!(CODE_TRY, "code_try.lua");
 script!(DROP_CONSUMERS, "drop_consumers.lua");
 
 impl Script {

@@ -5,6 +5,7 @@
 pub mod audit;
 pub mod cancel;
 pub mod change;
+pub mod code_sender;
 pub mod demo;
 pub mod drain;
 pub mod follow_up;

@@ -120,6 +120,30 @@ impl Users {
         user.filter(|u| fits && !u.disabled).ok_or(UserError::BadCredentials)
     }
 
+    /// The user with this phone, who has just shown that it is his; a new one, without a password, where there is none.
+    ///
+    /// # Errors
+    /// `BadCredentials` for a disabled user.
+    pub async fn by_phone_or_new(&self, phone: &Phone) -> Result<User, UserError> {
+        // Twice: two logins of a new phone at once, and one of them makes the account.
+        for _ in 0..2 {
+            if let Some(known) = self.store.user_by_phone(phone).await? {
+                return Some(known.user).filter(|u| !u.disabled).ok_or(UserError::BadCredentials);
+            }
+            let Ok(name) = NickName::parse(&made_up_name()) else { continue };
+            let mut tx = self.store.begin().await?;
+            match tx.insert_user(phone, &name, None, false, self.clock.now()).await {
+                Ok(id) => {
+                    tx.commit().await?;
+                    return Ok(User { id, nick_name: name.as_str().to_owned(), admin: false, disabled: false, credits: 0 });
+                }
+                Err(StoreError::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(UserError::Store(StoreError::Conflict))
+    }
+
     /// Whoever has this id.
     pub async fn by_id(&self, id: UserId) -> Result<Option<User>, UserError> {
         Ok(self.store.user_by_id(id).await?.map(|c| c.user))

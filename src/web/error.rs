@@ -41,6 +41,8 @@ pub enum Problem {
     },
     /// Phone or password is wrong; which of them is nobody's business.
     BadCredentials,
+    /// Not the login code that was sent.
+    BadCode,
     /// Not a phone number (login and code only).
     BadPhone,
     /// Cannot be understood.
@@ -87,6 +89,7 @@ impl Problem {
             Self::Refused { why, .. } => (StatusCode::OK, why.code()),
             Self::Duplicate { .. } => (StatusCode::OK, "DUPLICATE"),
             Self::BadCredentials => (StatusCode::OK, "BAD_CREDENTIALS"),
+            Self::BadCode => (StatusCode::OK, "BAD_CODE"),
             Self::BadPhone => (StatusCode::OK, "BAD_PHONE"),
             Self::Malformed => (StatusCode::BAD_REQUEST, "MALFORMED"),
             Self::LoginRequired => (StatusCode::UNAUTHORIZED, "LOGIN_REQUIRED"),
@@ -123,7 +126,7 @@ impl Problem {
     #[must_use]
     pub fn page_status(&self) -> StatusCode {
         match self {
-            Self::BadCredentials | Self::BadPhone => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::BadCredentials | Self::BadCode | Self::BadPhone => StatusCode::UNPROCESSABLE_ENTITY,
             other => other.status_and_code().0,
         }
     }

@@ -101,6 +101,17 @@ impl FromRequestParts<AppState> for Caller {
     }
 }
 
+/// Where a request comes from, after trusted proxies.
+#[derive(Debug, Clone, Copy)]
+pub struct ClientAddress(pub std::net::IpAddr);
+
+impl FromRequestParts<AppState> for ClientAddress {
+    type Rejection = std::convert::Infallible;
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Self::Rejection> {
+        Ok(Self(client_address(parts, &state.trusted_proxies)))
+    }
+}
+
 /// The language of an answer: `?lang=`, then its cookie, then `Accept-Language`.
 #[must_use]
 pub fn lang_of(query: Option<&str>, headers: &HeaderMap) -> Lang {

@@ -30,6 +30,25 @@ const HEADER_BYTES: usize = 64 * 1024;
 /// After an accept that failed (no file descriptor left, most likely).
 const PAUSE_AFTER_TROUBLE: Duration = Duration::from_millis(50);
 
+/// Files that are not connections of clients: stores, logs, the program itself.
+const OWN_FILES: u64 = 200;
+
+/// Raises the soft limit on open files to the hard one, and says how many connections that leaves room for.
+pub fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let before = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: before.maximum, maximum: before.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit on open files cannot be raised");
+    }
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let sockets = files.saturating_sub(OWN_FILES).min(MOST_CONNECTIONS as u64);
+    tracing::info!(files, sockets, "room for this many sockets at once");
+    if sockets < 1000 {
+        tracing::warn!(sockets, "few sockets: raise the hard limit on open files (LimitNOFILE in the service)");
+    }
+}
+
 /// Serves `router` until `stop` begins, then takes no new connection. The open ones are tasks of `stop`: they finish the
 /// request in flight and end.
 pub async fn serve(listener: TcpListener, router: Router, stop: Shutdown) {

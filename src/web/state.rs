@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::config::{PublicUrl, RateLimit};
 use crate::push::hub::Hub;
 use crate::redis::Redis;
+use crate::service::code_sender::SandboxSms;
 use crate::service::money::Money;
 use crate::service::orders::Orders;
 use crate::service::purchase::Purchase;
@@ -22,7 +23,7 @@ use crate::shutdown::Shutdown;
 use crate::store::Store;
 use crate::web::limits::Limits;
 use crate::web::sale_watch::SaleBoard;
-use crate::web::session::{CookieRules, Sessions};
+use crate::web::session::{CookieRules, LoginCodes, Sessions};
 
 /// The parts that `app.rs` hands over.
 pub struct Parts {
@@ -34,6 +35,12 @@ pub struct Parts {
     pub clock: Clock,
     /// Who is it?
     pub sessions: Sessions,
+    /// Login codes.
+    pub codes: LoginCodes,
+    /// The sender that shows codes on a page; none: they go elsewhere, or nowhere.
+    pub sandbox_sms: Option<Arc<SandboxSms>>,
+    /// Whether that page is shown to everybody, or on this machine only.
+    pub sandbox_for_all: bool,
     /// People.
     pub users: Users,
     /// Shops.

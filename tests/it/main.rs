@@ -10,6 +10,7 @@ mod batcher;
 mod commands;
 mod docs;
 mod forms;
+mod hmdp;
 mod lua_contract;
 mod managed_redis;
 mod order_life;

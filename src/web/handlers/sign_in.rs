@@ -12,13 +12,16 @@ use crate::web::error::Problem;
 use crate::web::extract::Caller;
 use crate::web::fields::Fields;
 use crate::web::limits::Bucket;
-use crate::web::session::{token_in_cookie, token_in_header};
+use crate::web::session::{Sent, token_in_cookie, token_in_header};
 use crate::web::state::AppState;
 
-/// Logs in with `phone` and `password`; answers a new token.
+/// Logs in with `phone` and `password`, or with `phone` and `code`; answers a new token.
 pub async fn login(state: &AppState, caller: Caller, headers: &HeaderMap, fields: &Fields) -> Result<String, Problem> {
     state.limits.count(Bucket::Login, caller.0)?;
     let phone = fields.text("phone")?.unwrap_or_default();
+    if let Some(code) = fields.text("code")?.filter(|code| !code.is_empty()) {
+        return login_by_code(state, headers, phone, code).await;
+    }
     let Some(password) = fields.text("password")?.filter(|p| !p.is_empty()) else {
         return Err(Problem::Invalid(FieldErrors::from([("password", FieldError::Missing)])));
     };
@@ -27,6 +30,28 @@ pub async fn login(state: &AppState, caller: Caller, headers: &HeaderMap, fields
     state.limits.count_guess(&phone)?;
     let user = state.users.login(&phone, password).await?;
     open_session(state, headers, &user).await
+}
+
+/// A right code shows that the phone is his: a phone without an account gets one.
+async fn login_by_code(state: &AppState, headers: &HeaderMap, phone: &str, code: &str) -> Result<String, Problem> {
+    let phone = Phone::parse(phone).map_err(|_| Problem::BadPhone)?;
+    state.limits.count_guess(&phone)?;
+    if !state.codes.is_right(&phone, code).await? {
+        return Err(Problem::BadCode);
+    }
+    let user = state.users.by_phone_or_new(&phone).await?;
+    open_session(state, headers, &user).await
+}
+
+/// Sends a login code to `phone`.
+pub async fn send_code(state: &AppState, caller: Caller, phone: &str) -> Result<(), Problem> {
+    state.limits.count(Bucket::Login, caller.0)?;
+    let phone = Phone::parse(phone).map_err(|_| Problem::BadPhone)?;
+    match state.codes.send(&phone).await? {
+        Sent::Yes => Ok(()),
+        Sent::Wait(seconds) => Err(Problem::TooMany(seconds)),
+        Sent::NoSender => Err(Problem::NotFound),
+    }
 }
 
 /// Makes an account and logs it in; answers a new token.

@@ -2,14 +2,15 @@
 
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::domain::ids::UserId;
 use crate::web::error::Problem;
-use crate::web::extract::{Admin, Caller, LoggedIn, PathId};
-use crate::web::fields::{Fields, JsonFields};
+use crate::web::extract::{Admin, Caller, ClientAddress, Frame, LoggedIn, PathId};
+use crate::web::fields::{Fields, JsonFields, QueryFields};
 use crate::web::handlers::sign_in;
+use crate::web::page::SandboxSmsPage;
 use crate::web::reply;
 use crate::web::session::SessionUser;
 use crate::web::state::AppState;
@@ -33,9 +34,26 @@ pub async fn login(
     headers: HeaderMap,
     JsonFields(fields): JsonFields,
 ) -> Result<Response, Problem> {
-    fields.only(&["phone", "password"])?;
+    fields.only(&["phone", "password", "code"])?;
     let token = sign_in::login(&state, caller, &headers, &fields).await?;
     Ok(sign_in::with_cookie(&state, &token, reply::ok(&token)))
+}
+
+/// `POST /api/user/code?phone=P`
+pub async fn code(State(state): State<AppState>, caller: Caller, QueryFields(query): QueryFields) -> Result<Response, Problem> {
+    sign_in::send_code(&state, caller, query.typed("phone")).await?;
+    Ok(reply::done())
+}
+
+/// `GET /sandbox-sms`: what the built-in sender would have sent. Whoever reads it can log in as anybody, so it is for this
+/// machine alone, unless the operator asked for more.
+pub async fn sandbox_sms(
+    State(state): State<AppState>,
+    ClientAddress(client): ClientAddress,
+    Frame(chrome): Frame,
+) -> Result<Response, Problem> {
+    let sandbox = state.sandbox_sms.as_ref().filter(|_| state.sandbox_for_all || client.is_loopback());
+    Ok(SandboxSmsPage::new(chrome, &sandbox.ok_or(Problem::NotFound)?.sent()).into_response())
 }
 
 /// `POST /api/user/logout`

@@ -26,6 +26,7 @@ mod order;
 mod order_line;
 mod orders;
 mod sandbox;
+mod sandbox_sms;
 mod script;
 mod voucher_form;
 
@@ -38,6 +39,7 @@ pub use login::{LoginPage, RegisterPage};
 pub use order::{OrderPage, OrderView};
 pub use orders::OrdersPage;
 pub use sandbox::SandboxPage;
+pub use sandbox_sms::SandboxSmsPage;
 pub use voucher_form::{FormText, VoucherFormPage};
 
 /// Which colours a reader asked for.

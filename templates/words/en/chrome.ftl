@@ -16,6 +16,7 @@ theme-auto = System
 theme-light = Light
 theme-dark = Dark
 live = Live
+tell-me = Tell me in the background too
 offline = Connection lost, trying again; these numbers are { $n } s old.
 offline-plain = Connection lost, trying again.
 notice-sessions = We cannot check your login just now and show this page as to a visitor; reload in a moment, there is no need to log in again.

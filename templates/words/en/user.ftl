@@ -42,3 +42,8 @@ error-password-short = A password has at least 8 characters.
 error-password-long = A password has at most 128 characters.
 error-password-common = This password is too common; choose another.
 account-old-wrong = The present password is wrong.
+
+# The built-in sender of login codes
+sms-title = Login codes
+sms-note = A sandbox: no message leaves this shop, the codes are on this page.
+sms-none = Nobody has asked for a code yet.

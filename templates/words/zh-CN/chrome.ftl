@@ -16,6 +16,7 @@ theme-auto = 跟随系统
 theme-light = 浅色
 theme-dark = 深色
 live = 实时更新中
+tell-me = 切到后台也提醒我
 offline = 连接断了，正在重连；页面上是 { $n } 秒前的数。
 offline-plain = 连接断了，正在重连。
 notice-sessions = 暂时认不出你的登录，页面按访客显示；过一会儿刷新就好，不用重新登录。

@@ -42,3 +42,8 @@ error-password-short = 密码至少 8 个字符。
 error-password-long = 密码最多 128 个字符。
 error-password-common = 这个密码太常见，换一个。
 account-old-wrong = 现在的密码不对。
+
+# The built-in sender of login codes
+sms-title = 登录验证码
+sms-note = 这里只是演示：短信没有发出，验证码就写在这一页。
+sms-none = 还没有人要过验证码。

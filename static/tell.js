@@ -1,0 +1,35 @@
+// A notification of the browser, for a reader whose tab is in the background: asked for by a click, never by itself.
+
+import { page, t } from "./words.js";
+
+const can = () => "Notification" in window && page.user;
+
+/** Offers it beside the connection's state, as long as the reader has neither allowed nor refused it. */
+export function start() {
+  const place = document.querySelector("[data-connection]");
+  if (!place || !can() || Notification.permission !== "default") return;
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "tell small";
+  button.dataset.tell = "";
+  button.textContent = t("tell-me");
+  button.addEventListener("click", async () => {
+    await Notification.requestPermission();
+    button.remove();
+  });
+  place.after(" ", button);
+}
+
+/** Tells a verdict; several tabs of one browser tell it once, for it bears one tag. */
+export function tell(sentence, order) {
+  if (!can() || !document.hidden || Notification.permission !== "granted") return;
+  try {
+    const note = new Notification(sentence, { body: order.voucherTitle, tag: `order-${order.id}-${order.version}` });
+    note.addEventListener("click", () => {
+      window.focus();
+      location.assign(`/orders/${order.id}`);
+    });
+  } catch {
+    // phones show notifications of a service worker only; the page itself still says it
+  }
+}
