@@ -121,7 +121,7 @@ async fn dies_at(step: &str, story: Story) {
         Story::Refund => [n * price, n * price, 0],
     };
     assert_eq!(sums, expected, "money taken, money sent back, credits");
-    println!("{step}: {rounds} deaths, each thing done once on both sides");
+    super::figure(&format!("{step}: {rounds} deaths, each thing done once on both sides"));
 }
 
 /// Waits until no outbox row and no notice is open.

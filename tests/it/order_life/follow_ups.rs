@@ -74,7 +74,10 @@ async fn a_hundred_cancels_while_redis_is_down_are_applied_within_ten_seconds_of
         assert!(back.elapsed() < Duration::from_secs(10), "releases are left after ten seconds");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    println!("100 cancels with Redis down, the slowest in {slowest:?}; applied {:?} after its return", back.elapsed());
+    super::figure(&format!(
+        "100 cancels with Redis down, the slowest in {slowest:?}; applied {:?} after its return",
+        back.elapsed()
+    ));
     let give_up = tokio::time::Instant::now() + super::PATIENCE;
     while app.app.services.gate.stocks(&[voucher]).await.ok() != Some(vec![Some(150)]) {
         assert!(tokio::time::Instant::now() < give_up, "the units are not back");

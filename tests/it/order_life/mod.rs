@@ -35,6 +35,12 @@ fn keys() -> SigningKeys {
     SECRET.parse().unwrap()
 }
 
+/// A measured figure, for whoever runs these tests with `--nocapture`.
+#[expect(clippy::print_stdout, reason = "the figures of a run")]
+fn figure(text: &str) {
+    println!("{text}");
+}
+
 /// Body of a notice that money came.
 fn paid(order: OrderId, transaction: &str, amount: i64) -> String {
     json!({"type": "payment.succeeded", "data": {"orderId": order, "transactionId": transaction, "amount": amount}}).to_string()

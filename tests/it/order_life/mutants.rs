@@ -30,7 +30,7 @@ async fn an_update_without_its_condition_is_noticed() {
         overdue.finish().await;
         let overdue = Overdue::of(on, 20).await;
         let found = without("unguarded-update", pay_against_timeout(&overdue)).await;
-        println!("{on:?}: an update without its condition: {found:?}");
+        super::figure(&format!("{on:?}: an update without its condition: {found:?}"));
         assert!(found.is_err());
         overdue.abandon().await;
     }
@@ -53,7 +53,7 @@ async fn a_bare_increment_is_noticed() {
     overdue.finish().await;
     let overdue = Overdue::of(On::Sqlite, 5).await;
     let found = without("bare-incr", releases_twice(&overdue)).await;
-    println!("a bare increment: {found:?}");
+    super::figure(&format!("a bare increment: {found:?}"));
     assert!(found.is_err());
     overdue.abandon().await;
 }
@@ -80,7 +80,7 @@ async fn a_refund_without_its_key_is_noticed() {
     overdue.finish().await;
     let overdue = Overdue::of(On::Sqlite, 5).await;
     let found = without("refund-without-its-key", refunds_at_once(&overdue)).await;
-    println!("a refund without its key: {found:?}");
+    super::figure(&format!("a refund without its key: {found:?}"));
     assert!(found.is_err());
     overdue.abandon().await;
 }
@@ -105,7 +105,7 @@ async fn a_signature_that_is_not_checked_is_noticed() {
     let overdue = Overdue::of(On::Sqlite, 1).await;
     forged_notices(&overdue).await.unwrap();
     let found = without("signature-not-checked", forged_notices(&overdue)).await;
-    println!("a signature that is not checked: {found:?}");
+    super::figure(&format!("a signature that is not checked: {found:?}"));
     assert!(found.is_err());
     overdue.abandon().await;
 }

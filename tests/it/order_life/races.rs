@@ -160,11 +160,11 @@ fn check(wins: &[Outcome], least: usize) {
 
 async fn pay_against_timeout_at_the_services(on: On, rounds: usize) {
     let overdue = Overdue::of(on, rounds).await;
-    let money = overdue.app.app.services.money.clone();
+    let (money, tasks) = (overdue.app.app.services.money.clone(), Shutdown::default());
     let mut wins = Vec::with_capacity(rounds);
     for (_, id) in &overdue.orders {
         let barrier = Arc::new(Barrier::new(2));
-        let pay = tokio::task::spawn({
+        let pay = tasks.spawn({
             let (barrier, notices, id) = (barrier.clone(), money.notices.clone(), *id);
             async move {
                 let body = paid(id, &format!("t-{id}"), PRICE);
@@ -177,7 +177,7 @@ async fn pay_against_timeout_at_the_services(on: On, rounds: usize) {
                 }
             }
         });
-        let timeout = tokio::task::spawn({
+        let timeout = tasks.spawn({
             let (cancels, id) = (money.cancels.clone(), *id);
             async move {
                 barrier.wait().await;
@@ -196,7 +196,10 @@ async fn pay_against_timeout_at_the_services(on: On, rounds: usize) {
     }
     check(&wins, rounds / 100);
     let kept = overdue.reckon().await.unwrap();
-    println!("{on:?}: pay against timeout, {rounds} rounds at the services: {kept} paid, {} timed out", rounds - kept);
+    super::figure(&format!(
+        "{on:?}: pay against timeout, {rounds} rounds at the services: {kept} paid, {} timed out",
+        rounds - kept
+    ));
     assert_eq!(kept, wins.iter().filter(|(pay, _)| *pay).count());
     overdue.finish().await;
 }
@@ -236,14 +239,14 @@ async fn pay_against_timeout_at_the_same_instant_over_http() {
     }
     check(&wins, rounds / 100);
     let kept = overdue.reckon().await.unwrap();
-    println!("pay against timeout, {rounds} rounds over HTTP: {kept} paid, {} timed out", rounds - kept);
+    super::figure(&format!("pay against timeout, {rounds} rounds over HTTP: {kept} paid, {} timed out", rounds - kept));
     overdue.finish().await;
 }
 
 /// Cancel, notice, timeout and an admin's refund, from one barrier.
 async fn four_at_once(on: On, rounds: usize) {
     let overdue = Overdue::of(on, rounds).await;
-    let money = overdue.app.app.services.money.clone();
+    let (money, tasks) = (overdue.app.app.services.money.clone(), Shutdown::default());
     let mut ends: Vec<Status> = Vec::new();
     for (n, (user, id)) in overdue.orders.iter().enumerate() {
         let (barrier, user, id) = (Arc::new(Barrier::new(4)), *user, *id);
@@ -255,21 +258,21 @@ async fn four_at_once(on: On, rounds: usize) {
             Ok(_) | Err(ChangeError::WrongState(_)) => {}
             Err(other) => panic!("{other:?}"),
         };
-        let cancel = tokio::task::spawn({
+        let cancel = tasks.spawn({
             let (barrier, cancels) = (barrier.clone(), money.cancels.clone());
             async move {
                 at_once(barrier).await;
                 allowed(cancels.cancel(id, user).await);
             }
         });
-        let timeout = tokio::task::spawn({
+        let timeout = tasks.spawn({
             let (barrier, cancels) = (barrier.clone(), money.cancels.clone());
             async move {
                 at_once(barrier).await;
                 allowed(cancels.time_out(id).await);
             }
         });
-        let notice = tokio::task::spawn({
+        let notice = tasks.spawn({
             let (barrier, notices) = (barrier.clone(), money.notices.clone());
             async move {
                 let body = paid(id, &format!("t-{id}"), PRICE);
@@ -277,7 +280,7 @@ async fn four_at_once(on: On, rounds: usize) {
                 hear(&notices, &format!("e-{id}"), &body).await.unwrap();
             }
         });
-        let refund = tokio::task::spawn({
+        let refund = tasks.spawn({
             let (barrier, refunds) = (barrier.clone(), money.refunds.clone());
             async move {
                 at_once(barrier).await;
@@ -303,7 +306,7 @@ async fn four_at_once(on: On, rounds: usize) {
     }
     let count = |status| ends.iter().filter(|s| **s == status).count();
     let [cancelled, paid, refunded] = [Status::Cancelled, Status::Paid, Status::Refunded].map(count);
-    println!("{on:?}: four at once, {rounds} rounds: {cancelled} cancelled, {paid} paid, {refunded} refunded");
+    super::figure(&format!("{on:?}: four at once, {rounds} rounds: {cancelled} cancelled, {paid} paid, {refunded} refunded"));
     assert_eq!((cancelled + paid + refunded, paid), (rounds, kept), "one terminal state each");
     overdue.finish().await;
 }

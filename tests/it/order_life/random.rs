@@ -128,9 +128,9 @@ impl Sequence {
                 let heard = hear(&money.notices, &self.name("e"), &body).await;
                 assert!(matches!(heard, Err(NoticeError::UnknownOrder)), "{heard:?}");
             }
-            (Step::Cancel, _) => done_or_refused(money.cancels.cancel(self.order, self.user).await),
-            (Step::TimeOut, _) => done_or_refused(money.cancels.time_out(self.order).await),
-            (Step::Refund, _) => done_or_refused(money.refunds.start(self.order, self.random.random(), self.user).await),
+            (Step::Cancel, _) => done_or_refused(&money.cancels.cancel(self.order, self.user).await),
+            (Step::TimeOut, _) => done_or_refused(&money.cancels.time_out(self.order).await),
+            (Step::Refund, _) => done_or_refused(&money.refunds.start(self.order, self.random.random(), self.user).await),
             (Step::Again | Step::NewId | Step::OtherBody, None) => {}
         }
     }
@@ -148,7 +148,7 @@ impl Sequence {
     }
 }
 
-fn done_or_refused<T: std::fmt::Debug>(answer: Result<T, ChangeError>) {
+fn done_or_refused<T: std::fmt::Debug>(answer: &Result<T, ChangeError>) {
     let fine = matches!(answer, Ok(_) | Err(ChangeError::WrongState(_) | ChangeError::NotFound | ChangeError::Queued));
     assert!(fine, "{answer:?}");
 }
@@ -172,7 +172,7 @@ async fn sequences(on: On, count: usize, seed: u64) {
     let mut tx = store.begin().await.unwrap();
     let users = tx.insert_users_bulk(17_000_000_000, count as u64, app.clock.now()).await.unwrap();
     tx.commit().await.unwrap();
-    let mut steps = 0;
+    let (mut steps, tasks) = (0, Shutdown::default());
     for users in users.chunks(GROUP) {
         let mut group = bought(&services.purchase, voucher, users, &mut random).await;
         for sequence in &mut group {
@@ -188,7 +188,7 @@ async fn sequences(on: On, count: usize, seed: u64) {
         }
         let runs = group.into_iter().map(|mut sequence| {
             let money = money.clone();
-            tokio::task::spawn(async move {
+            tasks.spawn(async move {
                 for _ in 0..sequence.random.random_range(1..6) {
                     let step = *STEPS.choose(&mut sequence.random).unwrap();
                     sequence.take(&money, step).await;
@@ -201,7 +201,7 @@ async fn sequences(on: On, count: usize, seed: u64) {
         }
     }
     reckon(store, money, &app, voucher, count).await;
-    println!("{on:?}: {count} sequences with {steps} notices (seed {seed}): the ledger sums to zero");
+    super::figure(&format!("{on:?}: {count} sequences with {steps} notices (seed {seed}): the ledger sums to zero"));
     app.finish().await;
 }
 
