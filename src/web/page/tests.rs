@@ -214,7 +214,7 @@ fn every_key_that_is_used_exists_and_every_key_that_exists_is_used() {
         }
     }
     // Put together from a prefix and a code, a state or a kind.
-    let built = ["msg-", "next-", "error-title-", "theme-", "push-order-", "chip-", "why-", "announce-", "month-"];
+    let built = ["msg-", "next-", "error-title-", "theme-", "push-order-", "chip-", "why-", "announce-", "month-", "sandbox-"];
     for key in keys.keys() {
         let said = code.iter().any(|(_, text)| text.contains(&format!("\"{key}\"")));
         assert!(said || built.iter().any(|p| key.starts_with(p)), "nobody says {key}");
