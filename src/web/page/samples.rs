@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::{
     AccountPage, Alert, Chrome, ControlRoomPage, ErrorPage, FormText, FrontPage, Held, LoginPage, OrderPage, OrderView,
-    OrdersPage, RegisterPage, SaleBooks, ShopHead, ShopPage, Theme, Visitor, VoucherFormPage, VoucherPage,
+    OrdersPage, RegisterPage, SaleBooks, SandboxPage, ShopHead, ShopPage, Theme, Visitor, VoucherFormPage, VoucherPage,
 };
 use crate::domain::ids::{OrderId, ShopId, UserId, VoucherId};
 use crate::domain::ledger::Figures;
@@ -206,6 +206,14 @@ fn user_pages(lang: Lang, pages: &mut Pages) {
 }
 
 fn order_pages(lang: Lang, pages: &mut Pages) {
+    let sandbox = SandboxPage::new(
+        buyer(lang, "/sandbox-pay/pay_1"),
+        OrderId(610_467_444_359_694_349),
+        Fen(1200),
+        "pay_1",
+        "/orders/1".into(),
+    );
+    put(pages, "sandbox", &sandbox);
     let (vouchers, known) = (vouchers(), orders());
     for (name, order) in &known {
         let path = format!("/orders/{}?ticket=abc", order.id);

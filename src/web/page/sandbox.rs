@@ -33,19 +33,21 @@ impl SandboxPage {
     /// The page of `payment`; `back` is where a buyer goes who does not pay.
     #[must_use]
     pub fn new(c: Chrome, order: OrderId, amount: Fen, payment: &str, back: String) -> Self {
-        let choice = |word: &'static str| Choice {
-            label: c.t(&format!("sandbox-{word}")),
-            why: c.t(&format!("sandbox-{word}-why")),
-            go: word == "approve",
-            word,
-        };
+        let choices = [
+            ("approve", "sandbox-approve", "sandbox-approve-why"),
+            ("decline", "sandbox-decline", "sandbox-decline-why"),
+            ("twice", "sandbox-twice", "sandbox-twice-why"),
+            ("late", "sandbox-late", "sandbox-late-why"),
+            ("wrong-amount", "sandbox-wrong-amount", "sandbox-wrong-amount-why"),
+        ];
+        let choice = |(word, label, why)| Choice { word, label: c.t(label), why: c.t(why), go: word == "approve" };
         Self {
             status: StatusCode::OK,
             order: order.to_string(),
             amount: format::yuan(amount),
             payment: payment.to_owned(),
             back,
-            choices: ["approve", "decline", "twice", "late", "wrong-amount"].map(choice).into(),
+            choices: choices.map(choice).into(),
             c,
         }
     }

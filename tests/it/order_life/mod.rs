@@ -1,5 +1,6 @@
 //! An order's whole life: pay, cancel, time out, refund. Each unit comes back exactly once, and no money is kept for nothing.
 
+mod browser;
 mod buyer;
 #[cfg(feature = "fault-injection")]
 mod crash;
@@ -8,6 +9,7 @@ mod follow_ups;
 #[cfg(feature = "fault-injection")]
 mod mutants;
 mod notices;
+mod options;
 mod races;
 mod random;
 

@@ -1,6 +1,7 @@
 //! What the tests stand on: real servers, started for one test and gone with it.
 
 pub mod app;
+pub mod browser;
 pub mod http;
 pub mod postgres;
 pub mod process;
