@@ -31,8 +31,8 @@ fn typed(app: &TestApp, changed: &[(&str, &str)]) -> Vec<(String, String)> {
         ("actualValue", String::from("100")),
         ("stock", String::from("5")),
         ("timeZone", String::from("UTC")),
-        ("beginTime", local(now - Duration::from_secs(60))),
-        ("endTime", local(now + Duration::from_secs(3600))),
+        ("beginTime", local(now - Duration::from_mins(1))),
+        ("endTime", local(now + Duration::from_hours(1))),
     ];
     let value = |name: &str, old: String| changed.iter().find(|(n, _)| *n == name).map_or(old, |(_, new)| (*new).to_owned());
     good.into_iter().map(|(name, old)| (name.to_owned(), value(name, old))).collect()
@@ -169,7 +169,7 @@ async fn only_whole_numbers_in_their_range_become_a_stock_or_a_price() {
                 r#"{{"shopId":{},"title":"茶","actualValue":10000,"beginTime":"{}","endTime":"{}","stock":{},"payValue":{}}}"#,
                 app.shop,
                 app.clock.now().rfc3339(),
-                (app.clock.now() + Duration::from_secs(60)).rfc3339(),
+                (app.clock.now() + Duration::from_mins(1)).rfc3339(),
                 number("stock", "5"),
                 number("payValue", "4900"),
             );
@@ -239,7 +239,7 @@ fn shows_as_text(answer: &Answer, title: &str, at: &str) {
                 serde_json::from_str::<Value>(&body).unwrap_or_else(|e| panic!("{at}: {e} in {body}"));
             }
             _ => {
-                assert!(script.value().attr("src").is_some_and(|s| s.starts_with("/static/")) && body.is_empty(), "{at}: {body}")
+                assert!(script.value().attr("src").is_some_and(|s| s.starts_with("/static/")) && body.is_empty(), "{at}: {body}");
             }
         }
     }

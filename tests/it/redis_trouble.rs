@@ -222,8 +222,10 @@ async fn entries_in_hand_while_redis_is_emptied_end_with_a_verdict_and_cost_noth
     let buyer = app.session_of(buyers[0].id).await;
     app.admitted_or_held(&app.buy_for_sure(&buyer, voucher).await);
     app.settled().await;
-    let again = i64::from(app.app.services.store.live_orders_of(voucher).await.unwrap().len() as i64 != live);
-    assert_eq!(left_everywhere(&app, voucher).await, (20 - live - again, 20 - live - again));
+    // Whoever was lost may have bought again.
+    let now = i64::try_from(app.app.services.store.live_orders_of(voucher).await.unwrap().len()).unwrap();
+    assert!((live..=live + 1).contains(&now), "{live} were saved, {now} are live");
+    assert_eq!(left_everywhere(&app, voucher).await, (20 - now, 20 - now));
     app.finish().await;
 }
 

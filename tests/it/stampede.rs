@@ -5,9 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures_util::future::join_all;
-
 use sqlx::{Connection, SqliteConnection};
+use tokio::task::JoinSet;
 
 use crate::support::app::{On, TestApp};
 use crate::support::process::Process;
@@ -22,25 +21,26 @@ async fn exactly_as_many_as_there_are(on: On) {
     let tokens = Arc::new(app.buyers(buyers).await);
     let next = Arc::new(AtomicUsize::new(0));
     let scripts_before = calls_of_evalsha(&app).await;
-    let clients = (0..64).map(|_| {
+    let mut clients = JoinSet::new();
+    for _ in 0..64 {
         let (app, tokens, next) = (app.clone(), tokens.clone(), next.clone());
-        tokio::task::spawn(async move {
+        clients.spawn(async move {
             let mut won = Vec::new();
             let mut sold_out = 0;
             while let Some(buyer) = tokens.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let answer = app.buy(buyer, voucher).await;
                 assert_eq!(answer.status, 200, "{}", answer.text());
                 if let Some(true) = answer.json()["success"].as_bool() {
-                    won.push(app.admitted(&answer))
+                    won.push(app.admitted(&answer));
                 } else {
                     assert_eq!(answer.code(), "SOLD_OUT");
                     sold_out += 1;
                 }
             }
             (won, sold_out)
-        })
-    });
-    let results: Vec<_> = join_all(clients).await.into_iter().map(Result::unwrap).collect();
+        });
+    }
+    let results = clients.join_all().await;
     let scripts = calls_of_evalsha(&app).await - scripts_before;
     let mut won: Vec<_> = results.iter().flat_map(|(won, _)| won.clone()).collect();
     won.sort_unstable();

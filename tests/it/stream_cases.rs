@@ -33,7 +33,7 @@ async fn entries_that_a_killed_worker_had_read_are_saved_by_the_next_one() {
     shop.seed(60).await;
     let voucher = shop.sale(&server.http, 60).await;
     let mut all = Vec::new();
-    for round in 0..3 {
+    for round in 0..3_usize {
         // Somebody else holds the write lock: entries are read, and cannot be committed.
         let mut lock = sqlx::SqliteConnection::connect(shop.data().join("seckill.db").to_str().unwrap()).await.unwrap();
         lock.execute("BEGIN IMMEDIATE").await.unwrap();
@@ -43,7 +43,7 @@ async fn entries_that_a_killed_worker_had_read_are_saved_by_the_next_one() {
         server.kill().await;
         lock.close().await.unwrap();
         let saved = shop.count("SELECT COUNT(*) FROM orders").await;
-        assert_eq!(saved, 20 * round as i64, "killed before its commit");
+        assert_eq!(usize::try_from(saved).unwrap(), 20 * round, "killed before its commit");
         server = shop.serve(&[]).await;
         let verdicts = shop.verdicts(&server.http, &told).await;
         assert!(verdicts.iter().all(|v| v == "PENDING"), "{verdicts:?}");
@@ -269,12 +269,12 @@ async fn what_was_not_saved_is_not_told(on: On) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_not_saved_is_not_told_on_sqlite() {
-    what_was_not_saved_is_not_told(On::Sqlite).await;
+    Box::pin(what_was_not_saved_is_not_told(On::Sqlite)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_not_saved_is_not_told_on_postgres() {
-    what_was_not_saved_is_not_told(On::Postgres).await;
+    Box::pin(what_was_not_saved_is_not_told(On::Postgres)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -304,7 +304,7 @@ async fn a_database_locked_for_three_seconds_costs_nobody_an_order_or_an_error()
         assert!(page.status == 200 && held.elapsed() < Duration::from_secs(3), "readers do not wait for the writer");
     };
     let body = serde_json::json!({"shopId": app.shop, "title": "茶", "payValue": 1, "actualValue": 2, "stock": 1,
-        "beginTime": app.clock.now().rfc3339(), "endTime": (app.clock.now() + Duration::from_secs(600)).rfc3339()});
+        "beginTime": app.clock.now().rfc3339(), "endTime": (app.clock.now() + Duration::from_mins(10)).rfc3339()});
     let creation = async {
         let answer = app.http.json(Some(&admin.token), "/api/voucher/seckill", &body).await;
         assert!(held.elapsed() >= Duration::from_secs(3), "it had to wait: {:?} {}", held.elapsed(), answer.text());

@@ -10,6 +10,7 @@ pub mod shop;
 pub mod socket;
 
 /// Whether the long races run in full: `make test-long`.
+#[expect(clippy::disallowed_methods, reason = "no option of the program: it belongs to the tests alone")]
 pub fn long() -> bool {
     std::env::var_os("SECKILL_TEST_LONG").is_some()
 }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::task::JoinSet;
 
 use super::app::short_dir;
 use super::http::Http;
@@ -20,7 +20,7 @@ pub struct Shop {
     pub buyers: Vec<String>,
     /// The admin's phone.
     pub admin_phone: String,
-    shop: i64,
+    merchant: i64,
     /// Options of every command: other stores than the data dir's own.
     options: Vec<String>,
 }
@@ -44,10 +44,11 @@ impl Shop {
     /// An empty shop whose commands all get these options: servers that share their stores.
     pub async fn with(options: &[&str]) -> Self {
         let options = options.iter().map(|&o| o.to_owned()).collect();
-        let mut shop = Self { dir: short_dir(), buyers: Vec::new(), admin_phone: String::from("13900000000"), shop: 0, options };
+        let mut shop =
+            Self { dir: short_dir(), buyers: Vec::new(), admin_phone: String::from("13900000000"), merchant: 0, options };
         let (code, out, err) = shop.run(&["shop", "add", "--name", "测试小馆"], "").await;
         assert_eq!(code, 0, "{err}");
-        shop.shop = out.trim().parse().unwrap();
+        shop.merchant = out.trim().parse().unwrap();
         let (code, _, err) = shop.run(&["user", "add", "--admin", "--phone", &shop.admin_phone], PASSWORD).await;
         assert_eq!(code, 0, "{err}");
         shop
@@ -110,7 +111,7 @@ impl Shop {
     pub async fn sale(&self, http: &Http, stock: i64) -> i64 {
         let token = self.admin(http).await;
         let body = json!({
-            "shopId": self.shop, "title": "下午茶", "payValue": 4900, "actualValue": 10000, "stock": stock,
+            "shopId": self.merchant, "title": "下午茶", "payValue": 4900, "actualValue": 10000, "stock": stock,
             "beginTime": "2026-01-01T00:00:00Z", "endTime": "2026-12-31T00:00:00Z",
         });
         let mut body = body;
@@ -132,10 +133,11 @@ impl Shop {
         told: Arc<AtomicUsize>,
     ) -> (Vec<Told>, usize) {
         let next = Arc::new(AtomicUsize::new(from));
-        let clients = (0..connections).map(|_| {
+        let mut clients = JoinSet::new();
+        for _ in 0..connections {
             let (next, http, told) = (next.clone(), http.clone(), told.clone());
             let buyers = self.buyers.clone();
-            tokio::task::spawn(async move {
+            clients.spawn(async move {
                 let (mut heard, mut unsure) = (Vec::new(), 0);
                 loop {
                     let buyer = next.fetch_add(1, Ordering::Relaxed);
@@ -159,12 +161,11 @@ impl Shop {
                         return (heard, unsure);
                     }
                 }
-            })
-        });
+            });
+        }
         let mut heard = Vec::new();
         let mut unsure = 0;
-        for result in join_all(clients).await {
-            let (h, u) = result.unwrap();
+        for (h, u) in clients.join_all().await {
             heard.extend(h);
             unsure += u;
         }
