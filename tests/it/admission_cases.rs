@@ -2,7 +2,6 @@
 //! stay the same digit for digit.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use crate::support::until;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_instances_together_sell_exactly_what_there_is() {
-    let redis = Arc::new(TestRedis::start().await);
+    let redis = TestRedis::start().await;
     let mut shop = Shop::with(&["--redis-url", &redis.url()]).await;
     let mut one = shop.serve(&[]).await;
     shop.seed(300).await;
@@ -29,29 +28,29 @@ async fn two_instances_together_sell_exactly_what_there_is() {
     let mut two = shop.serve(&[]).await;
     for (voucher, stock) in sales {
         let key = format!("seckill:{{0}}:stock:{voucher}");
-        let selling = Arc::new(AtomicBool::new(true));
-        let sampler = {
-            let (redis, selling, key) = (redis.clone(), selling.clone(), key.clone());
-            tokio::task::spawn(async move {
-                let mut samples = Vec::new();
-                while selling.load(Ordering::Relaxed) {
-                    samples.push(redis.ask::<i64>(&format!("GET {key}")).await);
-                }
-                samples
-            })
+        let selling = AtomicBool::new(true);
+        let watch = async {
+            let mut seen = Vec::new();
+            while selling.load(Ordering::Relaxed) {
+                seen.push(redis.ask::<i64>(&format!("GET {key}")).await);
+            }
+            seen
         };
         let path = format!("/api/voucher-order/seckill/{voucher}");
-        let clicks = shop.buyers.iter().enumerate().map(async |(i, token)| {
-            let instance = if i % 2 == 0 { &one } else { &two };
-            instance.http.post_as(token, &path).await
-        });
-        let answers = join_all(clicks).await;
-        selling.store(false, Ordering::Relaxed);
-        let seen = sampler.await.unwrap();
+        let clicks = async {
+            let answers = join_all(shop.buyers.iter().enumerate().map(async |(i, token)| {
+                let instance = if i % 2 == 0 { &one } else { &two };
+                instance.http.post_as(token, &path).await
+            }))
+            .await;
+            selling.store(false, Ordering::Relaxed);
+            answers
+        };
+        let (seen, answers) = tokio::join!(watch, clicks);
         assert!(seen.iter().all(|left| (0..=stock).contains(left)), "{seen:?}");
         let won: HashSet<String> =
             answers.iter().filter(|a| a.json()["success"] == true).map(|a| a.data().as_str().unwrap().to_owned()).collect();
-        assert_eq!(won.len() as i64, stock);
+        assert_eq!(i64::try_from(won.len()).unwrap(), stock);
         for lost in answers.iter().filter(|a| a.json()["success"] == false) {
             assert_eq!((lost.status.as_u16(), lost.code().as_str()), (200, "SOLD_OUT"));
         }

@@ -288,7 +288,9 @@ impl TestApp {
     pub async fn ask<T: redis::FromRedisValue>(&self, words: &str) -> T {
         let mut words = words.split(' ');
         let mut command = redis::cmd(words.next().unwrap());
-        words.for_each(|word| drop(command.arg(word)));
+        words.for_each(|word| {
+            command.arg(word);
+        });
         command.query_async(&mut self.app.services.redis.shared()).await.unwrap()
     }
 
