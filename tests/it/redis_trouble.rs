@@ -203,8 +203,10 @@ async fn entries_in_hand_while_redis_is_emptied_end_with_a_verdict_and_cost_noth
         let answer = app.buy(buyer, voucher).await;
         told.push((app.admitted(&answer), answer.json()["ticket"].as_str().unwrap().to_owned()));
     }
-    until("the consumer has them in hand", SOON, async || app.app.services.queue.depth(Lane(0)).await.unwrap().pending == 8)
-        .await;
+    until("the consumer has some of them in hand", SOON, async || {
+        app.app.services.queue.depth(Lane(0)).await.unwrap().pending > 0
+    })
+    .await;
     redis.ask::<()>("FLUSHALL").await;
     lock.release().await;
 
