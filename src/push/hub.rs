@@ -294,7 +294,7 @@ impl Hub {
     }
 
     /// Tells every socket of the user how many are before his queued order, rendered with that figure; only when it is
-    /// fewer than he was told before. The last figure is 0; after it only the verdict is news.
+    /// fewer than he was told before.
     pub fn send_place(&self, user: UserId, order: OrderId, ahead: i64, order_text: &str) {
         let mut registry = self.lock();
         let Some(person) = registry.of_user.get_mut(&user) else { return };
@@ -303,9 +303,6 @@ impl Hub {
             return;
         }
         person.queued[i].told = Some(ahead);
-        if ahead == 0 {
-            person.queued.swap_remove(i);
-        }
         let text: Arc<str> = order_message("order.queued", order_text, self.clock.now()).into();
         registry.entries_of(user).for_each(|entry| entry.tell(ToSocket::Text(text.clone())));
     }
@@ -349,6 +346,20 @@ impl Hub {
     #[must_use]
     pub fn watched(&self) -> Vec<VoucherId> {
         self.lock().watchers.keys().copied().collect()
+    }
+
+    /// The order waits no more and nobody told what became of it (whoever saved it died before it could): every socket of
+    /// the user reads its snapshot again. False when he was told meanwhile.
+    pub fn untold(&self, user: UserId, order: OrderId) -> bool {
+        let mut registry = self.lock();
+        let Some(person) = registry.of_user.get_mut(&user) else { return false };
+        let waiting = person.queued.len();
+        person.queued.retain(|place| place.order.id != order);
+        let untold = person.queued.len() < waiting;
+        if untold {
+            registry.entries_of(user).for_each(|entry| entry.tell(ToSocket::Resync));
+        }
+        untold
     }
 
     /// Asks every socket of a user to read its snapshot again: the bus was away and may have missed something, the end of

@@ -169,6 +169,21 @@ impl Orders {
         positions
     }
 
+    /// Whether the stream still has an entry of each of these orders; yes where it cannot be asked.
+    pub async fn still_wait(&self, orders: &[&Order]) -> Vec<bool> {
+        let mut waits = vec![true; orders.len()];
+        let mut lanes: HashMap<Lane, Vec<usize>> = HashMap::new();
+        for (i, order) in orders.iter().enumerate() {
+            lanes.entry(self.lane(order.voucher)).or_default().push(i);
+        }
+        for (lane, indices) in lanes {
+            let ids: Vec<OrderId> = indices.iter().map(|i| orders[*i].id).collect();
+            let Ok(places) = self.queue.places(lane, &ids).await else { continue };
+            indices.into_iter().zip(places).for_each(|(i, place)| waits[i] = place.is_some());
+        }
+        waits
+    }
+
     /// A place that was admitted just now, as it is shown; none for a sale that is not known here.
     #[must_use]
     pub fn just_admitted(&self, id: OrderId, user: UserId, voucher: VoucherId) -> Option<Order> {

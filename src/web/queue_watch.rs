@@ -1,4 +1,5 @@
-//! "How many before me", told as it falls: once a second, to users who have a socket here and a queued order.
+//! "How many before me", told as it falls: once a second, to users who have a socket here and a queued order. And the net
+//! below the push: an order that left the queue while its push was lost with a process is looked up.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -23,16 +24,24 @@ pub async fn run(state: AppState) {
             _ = ticks.tick() => {}
         }
         state.orders.measure().await;
-        let mut told = HashSet::new();
+        let (mut told, mut first) = (HashSet::new(), Vec::new());
         for (user, place) in state.hub.places() {
             let Some(ahead) = state.orders.ahead(place.order.voucher, place.position).await else { continue };
-            // At most one a second a user, whatever he has queued.
-            if place.told.is_some_and(|told| told <= ahead) || !told.insert(user) {
-                continue;
+            if ahead == 0 && place.told == Some(0) {
+                first.push((user, place.order));
+            } else if place.told.is_none_or(|told| ahead < told) && told.insert(user) {
+                // At most one a second a user, whatever he has queued.
+                let order = Order { ahead: Some(ahead), ..(*place.order).clone() };
+                let id = order.id;
+                state.hub.send_place(user, id, ahead, &order_text(&OrderEvent { user, order }));
             }
-            let order = Order { ahead: Some(ahead), ..(*place.order).clone() };
-            let id = order.id;
-            state.hub.send_place(user, id, ahead, &order_text(&OrderEvent { user, order }));
+        }
+        // First in the queue since the last look, and no verdict: those that left the queue left it without one.
+        let orders: Vec<&Order> = first.iter().map(|(_, order)| &**order).collect();
+        for ((user, order), waits) in first.iter().zip(state.orders.still_wait(&orders).await) {
+            if !waits && state.hub.untold(*user, order.id) {
+                tracing::info!(order.id = %order.id, "an order left the queue and nobody told of it; its buyer looks again");
+            }
         }
     }
 }

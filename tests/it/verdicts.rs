@@ -133,3 +133,22 @@ async fn every_watcher_hears_sold_out_and_a_unit_that_came_back_within_a_second(
     app.app.services.rebuilds.rebuild(voucher, 0).await.unwrap();
     app.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_push_that_died_with_its_process_is_made_good_while_the_socket_stays_open() {
+    let (app, mut reader) = without_worker().await;
+    let (voucher, buyer) = (app.sale(1).await, app.buyer().await);
+    let (mut tab, _) = Socket::of(&app.base, &buyer.token).await;
+    let id = app.admitted(&app.buy(&buyer, voucher).await);
+    assert_eq!(tab.wait_for("order.queued").await["order"]["ahead"], 0);
+    // Saved and acknowledged by a consumer that dies before it tells anybody.
+    let batch = reader.read_new(10, Duration::from_millis(200)).await.unwrap();
+    let mut placed = Placed::default();
+    app.app.services.place.place(Lane(0), &batch, &mut placed).await.unwrap();
+    reader.settle(&placed.settled).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let snapshot = tab.wait_for("snapshot").await;
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert_eq!((&snapshot["orders"][0]["id"], &snapshot["orders"][0]["status"]), (&id.to_string().into(), &"PENDING".into()));
+    app.finish().await;
+}

@@ -8,6 +8,7 @@ pub mod process;
 pub mod redis;
 pub mod shop;
 pub mod socket;
+pub mod tab;
 
 /// Whether the long races run in full: `make test-long`.
 #[expect(clippy::disallowed_methods, reason = "no option of the program: it belongs to the tests alone")]

@@ -50,6 +50,24 @@ impl Socket {
         }
     }
 
+    /// Opens `/ws` with a token; none when there is nobody to connect to, or no upgrade.
+    pub async fn try_open(base: &str, token: &str) -> Option<Self> {
+        let mut request = format!("{}/ws", base.replacen("http", "ws", 1)).into_client_request().unwrap();
+        request.headers_mut().insert("authorization", token.parse().unwrap());
+        connect_async(request).await.ok().map(|(socket, _)| Self(socket))
+    }
+
+    /// The next message, however long it takes; none when the connection is over.
+    pub async fn next_ever(&mut self) -> Option<Value> {
+        loop {
+            match self.0.next().await? {
+                Ok(Message::Text(text)) => return Some(serde_json::from_str(&text).unwrap()),
+                Ok(Message::Close(_)) | Err(_) => return None,
+                Ok(_) => {}
+            }
+        }
+    }
+
     /// The next message of this type; others are passed over.
     pub async fn wait_for(&mut self, kind: &str) -> Value {
         loop {
