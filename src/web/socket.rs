@@ -27,6 +27,8 @@ use crate::web::session::{Known, SessionUser};
 use crate::web::state::AppState;
 
 const MAX_MESSAGE: usize = 4 * 1024;
+/// Bytes that may wait in one socket; a snapshot of fifty orders fits many times.
+const MAX_UNSENT: usize = 256 * 1024;
 const MESSAGES_A_MINUTE: usize = 60;
 const BAD_MESSAGES: u32 = 10;
 const AUTH_WITHIN: Duration = Duration::from_secs(5);
@@ -72,6 +74,8 @@ pub async fn upgrade(State(state): State<AppState>, request: Request) -> Result<
     let visitor = parts.extensions.get::<Visitor>().cloned().unwrap_or(Visitor::Nobody);
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &state).await.map_err(|_| Problem::Malformed)?;
     let upgrade = upgrade.max_message_size(MAX_MESSAGE).max_frame_size(MAX_MESSAGE);
+    // The library's own 128 KiB would be taken by every idle socket.
+    let upgrade = upgrade.read_buffer_size(MAX_MESSAGE).write_buffer_size(MAX_MESSAGE).max_write_buffer_size(MAX_UNSENT);
     let running = state.clone();
     Ok(upgrade.on_upgrade(move |socket| async move {
         let shutdown = running.shutdown.clone();
