@@ -15,7 +15,7 @@ use crate::domain::time::Millis;
 use crate::fault::fail_point;
 use crate::push::bus::Bus;
 use crate::service::ServiceError;
-use crate::service::change::{ChangeError, Wakes, saved_order_of, wrong_state};
+use crate::service::change::{ChangeError, WRITER_WITHIN, Wakes, saved_order_of, wrong_state};
 use crate::service::orders::Orders;
 use crate::service::release::Releases;
 use crate::store::{Release, Stamps, Store, StoreError, Tx};
@@ -60,7 +60,7 @@ impl Cancels {
         if next(order.status, action).is_none() {
             return Err(ChangeError::WrongState(Box::new(order)));
         }
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         let Some(ended) = end_in(&mut tx, order.id, action, self.clock.now()).await? else {
             drop(tx);
             return Err(wrong_state(&self.store, order.id).await);

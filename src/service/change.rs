@@ -1,6 +1,7 @@
 //! What the stories that change an order share: who may, what they may answer, and who is woken afterwards.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Notify;
 
@@ -9,6 +10,9 @@ use crate::domain::order::{Order, Status};
 use crate::service::ServiceError;
 use crate::service::orders::{Asker, Orders};
 use crate::store::{Store, StoreError};
+
+/// How long somebody who waits for an answer waits for the database's writer; then he hears BUSY and nothing happened.
+pub(super) const WRITER_WITHIN: Duration = Duration::from_millis(900);
 
 /// Why an order was not changed. Nothing happened.
 #[derive(Debug, thiserror::Error)]

@@ -19,7 +19,7 @@ pub use crate::payment_provider::signature::SignedHeaders;
 use crate::payment_provider::signature::{NotBelieved, SigningKeys};
 use crate::push::bus::Bus;
 use crate::service::ServiceError;
-use crate::service::change::Wakes;
+use crate::service::change::{WRITER_WITHIN, Wakes};
 use crate::service::settle::{Settled, owe, settle};
 use crate::store::{EventSeen, NewPayment, Payment, Store, StoreError, Tx};
 
@@ -106,7 +106,7 @@ impl Notices {
 
     async fn paid(&self, event: &str, digest: &str, paid: &PaidNotice) -> Result<Heard, NoticeError> {
         let now = self.clock.now();
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         let seen = tx.record_event(self.provider, event, digest, now).await?;
         if seen == EventSeen::OtherBody {
             tracing::error!(event, order.id = %paid.order, "a notice's id came again with another body");

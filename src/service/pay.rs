@@ -9,7 +9,7 @@ use crate::domain::ids::{OrderId, UserId};
 use crate::domain::order::{Action, next};
 use crate::payment_provider::client::{NewPaymentCall, Provider, ProviderError, StartedPayment};
 use crate::service::ServiceError;
-use crate::service::change::{ChangeError, saved_order_of};
+use crate::service::change::{ChangeError, WRITER_WITHIN, saved_order_of};
 use crate::service::orders::Orders;
 use crate::store::Store;
 
@@ -69,7 +69,7 @@ impl Payments {
 
     /// Two clicks at once may both have asked the provider; both are led to what was written first.
     async fn remember(&self, id: OrderId, started: StartedPayment) -> Result<String, ChangeError> {
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         let first = tx.put_payment_link(id, &started.payment_id, self.relative(&started.pay_url), self.clock.now()).await?;
         tx.commit().await?;
         let link = if first { None } else { self.store.payment_link(id).await? };

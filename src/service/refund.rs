@@ -15,7 +15,7 @@ use crate::fault::fail_point;
 use crate::payment_provider::client::Provider;
 use crate::push::bus::Bus;
 use crate::service::ServiceError;
-use crate::service::change::{ChangeError, Wakes, wrong_state};
+use crate::service::change::{ChangeError, WRITER_WITHIN, Wakes, wrong_state};
 use crate::service::follow_up;
 use crate::service::retry::wait_before;
 use crate::service::settle::{REFUND, RefundWork, put_refund};
@@ -49,7 +49,7 @@ impl Refunds {
             return Err(ChangeError::WrongState(Box::new(order)));
         };
         let now = self.clock.now();
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         let Some(order) = tx.transition(id, order.status, refunding, &Stamps::default()).await? else {
             drop(tx);
             return Err(wrong_state(&self.store, id).await);
@@ -96,11 +96,16 @@ impl Refunds {
             Ok(_) => self.finish(&row, work).await,
             Err(error) => {
                 tracing::warn!(row.id, attempts = row.attempts, payment = work.payment, %error, "a refund waits");
-                let wait = wait_before(row.attempts, Duration::from_millis(500), Duration::from_secs(30));
-                self.store.retry_outbox(&[row.id], self.clock.now() + wait).await?;
-                Ok(false)
+                self.put_off(&row).await
             }
         }
+    }
+
+    /// The row waits, with its attempt counted.
+    async fn put_off(&self, row: &OutboxRow) -> Result<bool, ServiceError> {
+        let wait = wait_before(row.attempts, Duration::from_millis(500), Duration::from_secs(30));
+        self.store.retry_outbox(&[row.id], self.clock.now() + wait).await?;
+        Ok(false)
     }
 
     /// The money went: payment, refund, and, when it was the order's own, the order with its unit, in one transaction.

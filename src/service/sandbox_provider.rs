@@ -170,11 +170,14 @@ impl SandboxProvider {
     pub async fn send_due(&self) -> Result<usize, ServiceError> {
         let due = self.store.sandbox_letters_due(self.clock.now(), BATCH).await?;
         let mut sent = futures_util::stream::iter(due).map(|letter| self.send(letter)).buffer_unordered(AT_ONCE);
-        let mut done = 0;
+        let (mut done, mut trouble) = (0, None);
         while let Some(result) = sent.next().await {
-            done += usize::from(result?);
+            match result {
+                Ok(over) => done += usize::from(over),
+                Err(error) => trouble = Some(error),
+            }
         }
-        Ok(done)
+        trouble.map_or(Ok(done), Err)
     }
 
     async fn send(&self, letter: SandboxLetter) -> Result<bool, ServiceError> {

@@ -14,6 +14,16 @@ use crate::worker::backoff::{Backoff, jittered};
 /// Between two looks when nobody calls: another process may have left something to do.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// How long a round may go on after the end has begun. What it leaves is in the outbox, and everything in a round may be
+/// done again.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Returns a while after the end has begun.
+async fn patience(shutdown: &Shutdown) {
+    shutdown.begun().await;
+    tokio::time::sleep(GRACE).await;
+}
+
 /// The loop. `round` answers how many things it did; 0: it may rest.
 pub async fn run<R, F>(what: &'static str, wake: Arc<Notify>, shutdown: Shutdown, round: R)
 where
@@ -22,7 +32,11 @@ where
 {
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
     while !shutdown.has_begun() {
-        let wait = match round().await {
+        let result = tokio::select! {
+            result = round() => result,
+            () = patience(&shutdown) => return,
+        };
+        let wait = match result {
             Ok(done) => {
                 if backoff.is_failing() {
                     tracing::info!(what, "goes on");

@@ -21,7 +21,10 @@ pub async fn notice(State(state): State<AppState>, headers: HeaderMap, body: Byt
     let signed =
         SignedHeaders { id: text("webhook-id"), timestamp: text("webhook-timestamp"), signature: text("webhook-signature") };
     let (status, code) = match state.money.notices.hear(signed, &body).await {
-        Ok(heard) => return reply::json(status_of(heard), &json!({ "success": true })),
+        Ok(heard) => {
+            metrics::counter!("seckill_notices_total", "outcome" => word_of(heard)).increment(1);
+            return reply::json(status_of(heard), &json!({ "success": true }));
+        }
         Err(NoticeError::NotBelieved(why)) => {
             tracing::warn!(%why, "a notice of payment was not believed");
             (StatusCode::UNAUTHORIZED, "BAD_SIGNATURE")
@@ -32,7 +35,18 @@ pub async fn notice(State(state): State<AppState>, headers: HeaderMap, body: Byt
         Err(NoticeError::WrongAmount) => (StatusCode::UNPROCESSABLE_ENTITY, "WRONG_AMOUNT"),
         Err(NoticeError::Service(error)) => return Problem::from(error).into_response(),
     };
+    metrics::counter!("seckill_notices_total", "outcome" => code).increment(1);
     reply::json(status, &json!({ "success": false, "code": code }))
+}
+
+fn word_of(heard: Heard) -> &'static str {
+    match heard {
+        Heard::Applied => "APPLIED",
+        Heard::Repeated => "REPEATED",
+        Heard::Kept => "KEPT",
+        Heard::RefundDue => "REFUND_DUE",
+        Heard::Ignored => "IGNORED",
+    }
 }
 
 fn status_of(heard: Heard) -> StatusCode {

@@ -52,3 +52,14 @@ async fn the_sandbox_is_there_for_everybody_when_asked_for_and_gone_with_a_real_
     assert_eq!(real.http.get("/sandbox-pay/pay_x").await.status, 404);
     assert_eq!(real.terminate().await, 0);
 }
+
+#[test]
+fn faults_on_demand_are_in_no_binary_that_is_shipped() {
+    let read = |name: &str| std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap();
+    let manifest = read("Cargo.toml");
+    assert!(manifest.lines().any(|line| line == "fault-injection = []"));
+    assert!(!manifest.lines().any(|line| line.starts_with("default =")), "a feature that is on by default");
+    let builds = read("Makefile");
+    let shipped = builds.lines().filter(|line| line.contains("cargo run") || line.contains("cargo build"));
+    assert!(shipped.clone().count() > 0 && shipped.into_iter().all(|line| !line.contains("features")));
+}

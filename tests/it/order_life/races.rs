@@ -7,6 +7,7 @@ use http::Method;
 use seckill::domain::ids::{OrderId, UserId, VoucherId};
 use seckill::domain::order::{Order, Status};
 use seckill::domain::payment::PaymentState;
+use seckill::payment_provider::client::Provider;
 use seckill::payment_provider::signature::SignedHeaders;
 use seckill::service::change::ChangeError;
 use seckill::service::notice::{Heard, NoticeError, Notices};
@@ -356,4 +357,37 @@ async fn twenty_refunds_at_once_are_one_payout() {
         assert_eq!((books.paid.0, books.refunded.0, books.entries.len()), (PRICE, PRICE, 2), "{books:?}");
         overdue.finish().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_refund_whose_answer_was_lost_is_asked_for_again_under_the_same_key() {
+    let overdue = Overdue::of(On::Sqlite, 3).await;
+    let (money, tasks) = (overdue.app.app.services.money.clone(), Shutdown::default());
+    let proxy = crate::support::proxy::Proxy::start(overdue.app.app.address, &tasks).await;
+    let sandbox = money.sandbox.clone().unwrap();
+    let through = format!("http://{}/sandbox-provider", proxy.address);
+    let provider = Provider::new(seckill::payment_provider::http::Http::default(), through, Some(sandbox.token.clone()));
+    let refunds = seckill::service::refund::Refunds { provider, ..money.refunds.clone() };
+    for (user, id) in &overdue.orders {
+        hear(&money.notices, &format!("e-{id}"), &paid(*id, &format!("t-{id}"), PRICE)).await.unwrap();
+        refunds.start(*id, true, *user).await.unwrap();
+    }
+    proxy.swallow.store(3, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(refunds.round().await.unwrap(), 0, "nobody heard an answer");
+    let there = sandbox.books().await.unwrap();
+    assert_eq!(there.refunded.0, 3 * PRICE, "and the money went");
+    for (_, id) in &overdue.orders {
+        assert_eq!(overdue.app.app.services.store.order(*id).await.unwrap().unwrap().status, Status::Refunding);
+    }
+    let give_up = tokio::time::Instant::now() + PATIENCE;
+    let mut done = 0;
+    while done < 3 {
+        done += refunds.round().await.unwrap();
+        assert!(tokio::time::Instant::now() < give_up, "{done} refunds are noted");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(overdue.reckon().await, Ok(0));
+    assert_eq!(sandbox.books().await.unwrap().refunded.0, 3 * PRICE, "once each");
+    tasks.begin();
+    overdue.finish().await;
 }

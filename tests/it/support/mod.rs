@@ -5,6 +5,7 @@ pub mod browser;
 pub mod http;
 pub mod postgres;
 pub mod process;
+pub mod proxy;
 pub mod redis;
 pub mod shop;
 pub mod socket;
