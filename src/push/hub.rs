@@ -350,6 +350,7 @@ impl Hub {
 
     /// The order waits no more and nobody told what became of it (whoever saved it died before it could): every socket of
     /// the user reads its snapshot again. False when he was told meanwhile.
+    #[must_use]
     pub fn untold(&self, user: UserId, order: OrderId) -> bool {
         let mut registry = self.lock();
         let Some(person) = registry.of_user.get_mut(&user) else { return false };

@@ -72,7 +72,7 @@ pub async fn run(state: AppState) {
             () = shutdown.begun() => return,
             _ = ticks.tick() => {}
             change = changes.recv() => {
-                let mut changed = match change {
+                let mut news = match change {
                     Ok(SaleEvent::Changed { .. }) => true,
                     Ok(SaleEvent::Stock { .. }) => false,
                     Err(RecvError::Lagged(_)) => true,
@@ -82,11 +82,11 @@ pub async fn run(state: AppState) {
                 loop {
                     match changes.try_recv() {
                         Ok(SaleEvent::Stock { .. }) => {}
-                        Ok(SaleEvent::Changed { .. }) | Err(TryRecvError::Lagged(_)) => changed = true,
+                        Ok(SaleEvent::Changed { .. }) | Err(TryRecvError::Lagged(_)) => news = true,
                         Err(TryRecvError::Empty | TryRecvError::Closed) => break,
                     }
                 }
-                if !changed {
+                if !news {
                     continue;
                 }
                 if !matches!(tokio::time::timeout(READ, state.sales.index.refresh()).await, Ok(Ok(()))) {

@@ -140,5 +140,5 @@ async fn idle_sockets_cost_little_and_hear_one_word_together() {
     );
     assert_eq!(told.len(), count);
     assert!(resident < 250 << 20, "{} MB", resident >> 20);
-    assert!(*slowest < Duration::from_secs(if cfg!(debug_assertions) { 3 } else { 1 }), "{slowest:?}");
+    assert!(*slowest < Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 1 }), "{slowest:?}");
 }
