@@ -4,7 +4,8 @@
 --       8 group · 9 number of holders in the staging hash, 0: they follow here · then a user id and an order id for each holder
 -- Answers: LOADED · REFUSED (a higher claim is there) · STAGE_LOST (the staging hash is not what this rebuild put there)
 --          error ARGUMENT: nothing was read or written
--- Writes: stock, holders, sale hash; a missing stream with its group, and then the sale hashes of the lane's other sales, and all places, go away
+-- Writes: stock, holders, sale hash; a missing stream with its group, and then the sale hashes of the lane's other sales, and all places, go away;
+--         so does a key of another type in any of these places
 -- Repeat safety: the same load again writes the same, as long as nobody was admitted; nobody is, before open.lua
 
 for i = 1, 9 do
@@ -20,6 +21,12 @@ end
 -- What SQL's own books say. A load that breaks it would only shut the gate again, without a reason to read.
 if tonumber(ARGV[2]) + math.max(staged, (#ARGV - 9) / 2) ~= tonumber(ARGV[3]) then
   return redis.error_reply('ARGUMENT load: units left and holders do not make the total')
+end
+
+-- A key of another type holds nothing of ours, and as long as it is there every script fails on it.
+for i, kind in ipairs({'hash', 'string', 'hash', 'hash', 'stream', 'set', 'hash'}) do
+  local is = redis.call('TYPE', KEYS[i]).ok
+  if is ~= 'none' and is ~= kind then redis.call('DEL', KEYS[i]) end
 end
 
 local claim = redis.call('HGET', KEYS[1], 'claim')

@@ -34,7 +34,7 @@ pub struct SaleHash {
 /// The gate of one sale at one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GateSnapshot {
-    /// The hash; none when it is missing or not whole.
+    /// The hash; none when it is missing or not whole, or when one of the sale's keys is of another type.
     pub sale: Option<SaleHash>,
     /// Units left; none when the key is missing or no number.
     pub stock: Option<i64>,
@@ -82,7 +82,8 @@ impl Gate {
         for (lane, places) in lanes {
             // One transaction: a purchase between two reads would look like books that do not balance.
             let mut asked = redis::pipe();
-            asked.atomic().cmd("INFO").arg("server").cmd("EXISTS").arg(keys::stream(lane));
+            // A key of another type must not hide the gates of all other sales: it answers for its own sale alone.
+            asked.atomic().ignore_errors().cmd("INFO").arg("server").cmd("TYPE").arg(keys::stream(lane));
             for voucher in places.iter().map(|i| vouchers[*i]) {
                 asked.cmd("HGETALL").arg(keys::sale(lane, voucher));
                 asked.cmd("GET").arg(keys::stock(lane, voucher)).cmd("HLEN").arg(keys::holders(lane, voucher));
@@ -90,14 +91,17 @@ impl Gate {
             let mut answers = asked.query_async::<Vec<redis::Value>>(&mut self.redis.shared()).await?.into_iter();
             let mut next = || answers.next().ok_or_else(|| GateError::BadReply(String::from("too few answers")));
             let info: String = read(next()?)?;
-            let stream_there: bool = read(next()?)?;
+            let stream_there = read::<String>(next()?)? == "stream";
             for place in places {
-                let hash: HashMap<String, String> = read(next()?)?;
-                let stock: Option<String> = read(next()?)?;
+                let hash: Option<HashMap<String, String>> = typed(next()?)?;
+                let stock: Option<Option<String>> = typed(next()?)?;
+                let holders: Option<i64> = typed(next()?)?;
+                let all_typed = hash.is_some() && stock.is_some() && holders.is_some();
+                let hash = hash.unwrap_or_default();
                 found[place] = GateSnapshot {
-                    sale: read_sale(&hash, info_field(&info, "run_id")),
-                    stock: stock.and_then(|text| text.parse().ok()),
-                    holders: read(next()?)?,
+                    sale: if all_typed { read_sale(&hash, info_field(&info, "run_id")) } else { None },
+                    stock: stock.flatten().and_then(|text| text.parse().ok()),
+                    holders: holders.unwrap_or_default(),
                     refused: read_refused(&hash),
                     stream_there,
                 };
@@ -178,7 +182,17 @@ impl Gate {
 }
 
 fn read<T: redis::FromRedisValue>(value: redis::Value) -> Result<T, GateError> {
+    let value = value.extract_error()?;
     redis::from_redis_value(value).map_err(|e| GateError::BadReply(e.to_string()))
+}
+
+/// As [`read`]; none when the key is of another type than was asked for.
+fn typed<T: redis::FromRedisValue>(value: redis::Value) -> Result<Option<T>, GateError> {
+    match value {
+        redis::Value::ServerError(error) if error.code() == "WRONGTYPE" => Ok(None),
+        redis::Value::ServerError(error) => Err(redis::RedisError::from(error).into()),
+        value => read(value).map(Some),
+    }
 }
 
 fn read_sale(hash: &HashMap<String, String>, run_id: Option<&str>) -> Option<SaleHash> {

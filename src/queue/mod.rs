@@ -84,7 +84,11 @@ impl Queue {
     pub async fn first_id(&self, lane: Lane) -> Result<Option<StreamId>, QueueError> {
         let mut call = redis::cmd("XRANGE");
         call.arg(keys::stream(lane)).arg("-").arg("+").arg("COUNT").arg(1);
-        let entries = read_entries(call.query_async(&mut self.redis.shared()).await?)?;
+        let entries = match call.query_async(&mut self.redis.shared()).await {
+            // No stream: nothing of ours can be waiting in it.
+            Err(error) if error.code() == Some("WRONGTYPE") => return Ok(None),
+            entries => read_entries(entries?)?,
+        };
         Ok(entries.first().map(|(id, _)| *id))
     }
 

@@ -109,16 +109,26 @@ impl Reconciler {
         self.sweep(&over).await?;
         let ids: Vec<VoucherId> = sales.iter().map(|s| s.voucher).collect();
         let gates = self.gate.snapshots(&ids).await?;
-        let mut opened = 0;
+        let (mut opened, mut trouble) = (0, None);
         for (sale, gate) in sales.iter().zip(&gates) {
-            if self.look(sale, gate).await? {
-                opened += 1;
+            match self.look(sale, gate).await {
+                Ok(true) => opened += 1,
+                Ok(false) => {}
+                // What is wrong with this sale alone must not keep the later ones shut.
+                Err(error @ ServiceError::Internal(_)) => {
+                    tracing::error!(voucher.id = %sale.voucher, %error, "a gate cannot be put right");
+                    trouble = Some(error);
+                }
+                Err(error) => {
+                    trouble = Some(error);
+                    break;
+                }
             }
         }
         if opened > 0 {
             self.index.want_refresh();
         }
-        Ok(opened)
+        trouble.map_or(Ok(opened), Err)
     }
 
     /// Lets the keys of sales that are over expire, once a process.

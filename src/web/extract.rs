@@ -15,6 +15,7 @@ use crate::web::error::Problem;
 use crate::web::fields::QueryFields;
 use crate::web::identify::Visitor;
 use crate::web::limits::Client;
+use crate::web::own_path::own_path;
 use crate::web::page::{self, Chrome, Theme};
 use crate::web::session::{SessionUser, cookie};
 use crate::web::state::AppState;
@@ -136,7 +137,8 @@ pub fn chrome(parts: &Parts, state: &AppState) -> Chrome {
         lang: lang_of(query, &parts.headers),
         theme: theme_of(query, &parts.headers),
         user: visitor.user().map(|u| page::Visitor { name: u.nick_name.clone(), admin: u.admin }),
-        path: parts.uri.path_and_query().map_or_else(|| String::from("/"), ToString::to_string),
+        // Links on the page are made of it: what a browser could read as somebody else's host must not come back as one.
+        path: parts.uri.path_and_query().and_then(|p| own_path(p.as_str())).unwrap_or("/").to_owned(),
         zone: state.zone.clone(),
         now: state.clock.now(),
         pay_window: state.pay_window,

@@ -180,6 +180,28 @@ async fn an_emptied_redis_is_filled_from_sql_and_old_sessions_are_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_another_type_in_any_place_of_a_sale_heals_and_other_sales_go_on() {
+    let redis = TestRedis::start().await;
+    let app = shop_on(&redis).await;
+    let (voucher, other) = (app.sale(20).await, app.sale(20).await);
+    for key in ["seckill:{0}:sale:V", "seckill:{0}:stock:V", "seckill:{0}:order:V", "stream.orders:{0}"] {
+        let key = key.replace('V', &voucher.to_string());
+        let buyers = app.buyers(4).await;
+        for (buyer, of) in buyers.iter().zip([voucher, other]) {
+            sells_again(&app, buyer, of).await;
+        }
+        app.ask::<i64>(&format!("DEL {key}")).await;
+        app.ask::<i64>(&format!("LPUSH {key} x")).await;
+        for (buyer, of) in buyers[2..].iter().zip([voucher, other]) {
+            sells_again(&app, buyer, of).await;
+        }
+        app.balanced().await;
+        assert_eq!(left_everywhere(&app, voucher).await.0, left_everywhere(&app, voucher).await.1, "{key}");
+    }
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_empty_redis_is_not_asked_in_a_busy_loop() {
     let redis = TestRedis::start().await;
     let app = shop_on(&redis).await;

@@ -58,6 +58,19 @@ async fn every_login_gives_a_new_session_and_ends_the_one_it_came_with() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_link_of_our_pages_leads_where_the_address_says_a_foreign_host() {
+    let app = TestApp::start().await;
+    for path in ["//evil.example/", "//evil.example/?lang=en", "//evil.example/shop/1?theme=dark"] {
+        let page = app.http.page(None, path).await;
+        assert_eq!(page.status, 404, "{path}");
+        assert!(!page.text().contains("evil.example"), "{path}: {}", page.text());
+    }
+    let page = app.http.page(None, "/nowhere?x=1").await;
+    assert!(page.text().contains("/nowhere?"), "the other language of the same page: {}", page.text());
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_self_made_session_id_is_never_adopted() {
     let app = TestApp::start().await;
     let phone = "13700000002";
