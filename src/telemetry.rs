@@ -14,7 +14,9 @@ const SECONDS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 /// Starts the log of the process. A second call changes nothing.
 pub fn start_log() {
     let filter = EnvFilter::builder().with_default_directive(LevelFilter::INFO.into()).from_env_lossy();
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // A line that cannot be written (a full disk, a pipe whose reader went away) is lost. Told to report that, the library
+    // would write to stderr once more and panic, in whatever task the line came from, and end it for good.
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).log_internal_errors(false);
     let _ = if std::io::stderr().is_terminal() {
         builder.compact().with_target(false).try_init()
     } else {

@@ -18,7 +18,7 @@ use crate::store::Store;
 use crate::web::session::{Life, RedisSessions, Sessions};
 use anyhow::Context;
 use secrecy::ExposeSecret;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -92,7 +92,11 @@ pub async fn open_store(args: &DataArgs) -> anyhow::Result<Store> {
     make_private_dir(&args.data_dir)?;
     let url = match &args.database_url {
         Some(url) => url.expose_secret().to_owned(),
-        None => format!("sqlite://{}", args.data_dir.join("seckill.db").display()),
+        None => {
+            let file = args.data_dir.join("seckill.db");
+            make_private_file(&file)?;
+            format!("sqlite://{}", file.display())
+        }
     };
     let store = Store::open(&url).await.context("cannot open the database")?;
     store.migrate().await.context("cannot bring the database's schema up to date")?;
@@ -127,4 +131,11 @@ pub async fn seed_users(data: &Data, count: u32) -> anyhow::Result<Vec<(UserId, 
 
 fn make_private_dir(dir: &Path) -> anyhow::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).with_context(|| format!("cannot make {}", dir.display()))
+}
+
+/// The folder may be somebody else's work and open to all; who bought what, and the hashes of passwords, are not. SQLite
+/// gives its other files the mode of this one.
+fn make_private_file(file: &Path) -> anyhow::Result<()> {
+    let open = std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(file);
+    open.map(drop).with_context(|| format!("cannot make {}", file.display()))
 }

@@ -89,10 +89,17 @@ fn check_payments(args: &ServeArgs) -> Result<Option<SigningKeys>, StartError> {
     args.payment_secret.as_ref().map(read).transpose().map_err(|e: BadSecret| StartError::Usage(format!("--payment-secret: {e}")))
 }
 
+/// An address that can never work is a wrong option; a store that does not answer is not.
+fn of_opening(error: anyhow::Error) -> StartError {
+    let wrong_address = matches!(error.downcast_ref(), Some(crate::redis::RedisError::BadAddress(_)))
+        || matches!(error.downcast_ref(), Some(crate::store::StoreError::BadUrl));
+    if wrong_address { StartError::Usage(format!("{error:#}")) } else { StartError::Failed(error) }
+}
+
 /// Starts the shop: everything answers when this returns.
 pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
     let given_keys = check_payments(args)?;
-    let data = Data::open_alone(&args.data).await?;
+    let data = Data::open_alone(&args.data).await.map_err(of_opening)?;
     let secrets = Secrets::load_or_create(&args.data.data_dir)?;
     let keys = match given_keys {
         Some(keys) => keys,

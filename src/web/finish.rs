@@ -1,8 +1,8 @@
-//! The outermost layer that knows HTTP: refuses oversized heads, words every problem, puts the security headers on.
+//! The outermost layer that knows HTTP: refuses heads that are oversized or name two hosts, words every problem, puts the security headers on.
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, REFERER,
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, REFERER,
     REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::request::Parts;
@@ -36,7 +36,7 @@ const A_YEAR: u32 = 31_536_000;
 /// Runs the request and makes its answer fit to be seen.
 pub async fn finish(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let before = too_large(&parts);
+    let before = unfit(&parts);
     // Only what the words need: the rest goes on with the request.
     let seen = Seen::of(&parts);
     let response = match before {
@@ -50,7 +50,11 @@ pub async fn finish(State(state): State<AppState>, request: Request, next: Next)
     response
 }
 
-fn too_large(parts: &Parts) -> Option<Problem> {
+fn unfit(parts: &Parts) -> Option<Problem> {
+    // Of two hosts, a proxy may have checked the one and we would believe the other.
+    if parts.headers.get_all(HOST).iter().nth(1).is_some() {
+        return Some(Problem::Malformed);
+    }
     if parts.uri.path_and_query().is_some_and(|p| p.as_str().len() > MAX_URI) {
         return Some(Problem::UriTooLong);
     }

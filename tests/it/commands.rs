@@ -184,3 +184,22 @@ async fn the_end_comes_within_ten_seconds_and_answers_who_was_already_in() {
     shop.audited().await;
     assert_eq!(server.terminate().await, 0);
 }
+
+#[tokio::test]
+async fn an_address_that_cannot_work_is_a_wrong_option_and_the_books_are_private_in_an_open_folder() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = short_dir();
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let data = dir.path().to_str().unwrap();
+    for (option, address) in
+        [("--redis-url", "http://127.0.0.1"), ("--redis-url", "nonsense"), ("--database-url", "mysql://127.0.0.1/shop")]
+    {
+        let (code, _, err) = run(&["serve", "--listen", "127.0.0.1:0", "--data-dir", data, option, address], "").await;
+        assert_eq!((code, err.trim().lines().count()), (2, 1), "{option} {address}: {err}");
+    }
+    let (code, _, err) = run(&["user", "add", "--phone", "13900000001", "--data-dir", data], "korrekt pferd").await;
+    assert_eq!(code, 0, "{err}");
+    for file in std::fs::read_dir(dir.path()).unwrap().map(Result::unwrap).filter(|f| f.file_type().unwrap().is_file()) {
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{:?}", file.file_name());
+    }
+}

@@ -4,7 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use crate::support::process::{BINARY, Process};
 use crate::support::shop::Shop;
+use crate::support::until;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kill_minus_nine_in_the_middle_of_a_sale_loses_no_order_and_doubles_none() {
@@ -59,6 +65,30 @@ async fn entries_left_in_the_stream_are_sold_after_a_restart_and_so_is_exactly_t
     assert_eq!((rest.len(), unsure), (50, 0), "exactly the rest is sold");
     assert!(shop.verdicts(&server.http, &rest).await.iter().all(|v| v == "PENDING"));
     assert_eq!(shop.count("SELECT COUNT(*) FROM orders WHERE live").await, 100);
+    shop.audited().await;
+    assert_eq!(server.terminate().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_that_cannot_be_written_stops_neither_the_sale_nor_its_healing() {
+    let mut shop = Shop::new().await;
+    let mut command = Command::new(BINARY);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"]).arg(shop.data());
+    command.stderr(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    let mut server = Process::start_quietly(command).await;
+    shop.seed(20).await;
+    let voucher = shop.sale(&server.http, 20).await;
+    // Each of these writes lines of warning, and is put right by the task that writes them.
+    let redis = seckill::redis::Redis::open_socket(&shop.data().join("redis.sock")).await.unwrap();
+    for key in ["stock", "sale"] {
+        let key = format!("seckill:{{0}}:{key}:{voucher}");
+        redis::cmd("DEL").arg(&key).exec_async(&mut redis.shared()).await.unwrap();
+        let healed = async || redis::cmd("EXISTS").arg(&key).query_async::<bool>(&mut redis.shared()).await.unwrap();
+        until(&key, Duration::from_secs(15), healed).await;
+    }
+    let (told, unsure) = shop.click(&server.http, voucher, 0, 20, 4, Arc::default()).await;
+    assert_eq!((told.len(), unsure), (20, 0));
+    assert!(shop.verdicts(&server.http, &told).await.iter().all(|v| v == "PENDING"));
     shop.audited().await;
     assert_eq!(server.terminate().await, 0);
 }

@@ -200,3 +200,16 @@ async fn nobody_buys_in_the_name_of_another_or_touches_his_order() {
     assert_eq!(app.order(&buyers[1], id).await, before, "nothing changed");
     app.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_names_two_hosts_is_malformed() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let app = TestApp::start().await;
+    let mut stream = tokio::net::TcpStream::connect(app.base.trim_start_matches("http://")).await.unwrap();
+    let head = "GET /healthz HTTP/1.1\r\nHost: a.example\r\nHost: b.example\r\nConnection: close\r\n\r\n";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    app.finish().await;
+}
