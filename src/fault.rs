@@ -33,7 +33,7 @@ mod armed {
 
     /// Runs `work` with the guard `name` taken out; tasks that it starts keep theirs.
     pub async fn without<F: Future>(name: &'static str, work: F) -> F::Output {
-        MUTANT.scope(name, work).await
+        Box::pin(MUTANT.scope(name, work)).await
     }
 }
 

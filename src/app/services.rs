@@ -67,7 +67,7 @@ pub struct Services {
     /// People.
     pub users: Users,
     /// What becomes of a saved order.
-    pub money: Money,
+    pub money: Arc<Money>,
     /// Wakes the reconciler.
     pub nudge: Nudge,
     /// Where order ids come from.
@@ -111,7 +111,7 @@ impl Services {
         let orders = Orders::new(store.clone(), gate.clone(), queue.clone(), index.clone(), tickets, clock.clone(), lanes);
         let orders = Arc::new(orders);
         let releases = Releases { store: store.clone(), gate: gate.clone(), clock: clock.clone() };
-        let money = Money::new(MoneyParts {
+        let money = Arc::new(Money::new(MoneyParts {
             store: store.clone(),
             orders: orders.clone(),
             releases: releases.clone(),
@@ -124,7 +124,7 @@ impl Services {
             local: at.local.clone(),
             public: at.public.0.clone(),
             sandbox_token: secrets.sandbox_token(),
-        });
+        }));
         let sales = Sales {
             store: store.clone(),
             gate: gate.clone(),

@@ -52,7 +52,7 @@ pub struct Parts {
     /// Orders.
     pub orders: Arc<Orders>,
     /// What becomes of a saved order.
-    pub money: Money,
+    pub money: Arc<Money>,
     /// Sockets.
     pub hub: Hub,
     /// Zone of times without an offset, and of pages.

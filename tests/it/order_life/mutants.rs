@@ -14,7 +14,7 @@ async fn pay_against_timeout(overdue: &Overdue) -> Result<usize, String> {
     for (_, id) in &overdue.orders {
         let (event, body) = (format!("e-{id}"), paid(*id, &format!("t-{id}"), PRICE));
         let pay = hear(&money.notices, &event, &body);
-        let (pay, timeout) = tokio::join!(pay, money.cancels.time_out(*id));
+        let (pay, timeout) = tokio::join!(pay, Box::pin(money.cancels.time_out(*id)));
         if matches!(pay, Ok(Heard::Applied)) == timeout.is_ok() {
             return Err(format!("{pay:?} and {timeout:?}"));
         }

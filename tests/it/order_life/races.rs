@@ -21,7 +21,7 @@ use crate::support::long;
 
 /// A shop whose loops are run by hand, and orders that nobody has decided yet; their time to pay is over.
 pub(super) struct Overdue {
-    pub(super) app: TestApp,
+    pub(super) app: Box<TestApp>,
     pub(super) voucher: VoucherId,
     pub(super) orders: Vec<(UserId, OrderId)>,
     shutdown: Shutdown,
@@ -30,7 +30,8 @@ pub(super) struct Overdue {
 impl Overdue {
     /// `count` orders of as many buyers, each with money at the provider under `t-ORDER`.
     pub(super) async fn of(on: On, count: usize) -> Self {
-        let app = TestApp::on(on).with("--payment-secret", SECRET).with("--roles", "web").start().await;
+        let start = TestApp::on(on).with("--payment-secret", SECRET).with("--roles", "web").start();
+        let app = Box::new(Box::pin(start).await);
         let voucher = app.sale(i64::try_from(count).unwrap()).await;
         let services = app.app.services.clone();
         let mut tx = services.store.begin().await.unwrap();
@@ -126,12 +127,12 @@ impl Overdue {
 
     pub(super) async fn finish(self) {
         self.shutdown.begin();
-        self.app.finish().await;
+        Box::pin(self.app.finish()).await;
     }
 
     pub(super) async fn abandon(self) {
         self.shutdown.begin();
-        self.app.abandon("a guard was out").await;
+        Box::pin(self.app.abandon("a guard was out")).await;
     }
 }
 
@@ -139,7 +140,7 @@ impl Overdue {
 pub(super) async fn hear(notices: &Notices, event: &str, body: &str) -> Result<Heard, NoticeError> {
     let seconds = notices.clock.now().0 / 1000;
     let (timestamp, signature) = (seconds.to_string(), keys().sign(event, seconds, body.as_bytes()));
-    notices.hear(SignedHeaders { id: event, timestamp: &timestamp, signature: &signature }, body.as_bytes()).await
+    Box::pin(notices.hear(SignedHeaders { id: event, timestamp: &timestamp, signature: &signature }, body.as_bytes())).await
 }
 
 /// Neither side must always be the first to reach the database.

@@ -260,6 +260,6 @@ async fn reckon(store: &Store, money: &Money, app: &TestApp, voucher: VoucherId,
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn random_sequences_of_notices_leave_a_ledger_that_sums_to_zero() {
     let count = if long() { 5_000 } else { 500 };
-    sequences(On::Sqlite, count, 1).await;
-    sequences(On::Postgres, count, 2).await;
+    Box::pin(sequences(On::Sqlite, count, 1)).await;
+    Box::pin(sequences(On::Postgres, count, 2)).await;
 }

@@ -61,13 +61,11 @@ impl Browser {
     /// Waits until the page has such an element, and answers the first.
     pub async fn wait_for(&self, css: &str) -> WebElement {
         let found = self.driver.query(By::Css(css)).wait(PATIENCE, Duration::from_millis(50)).first().await;
-        match found {
-            Ok(element) => element,
-            Err(_) => {
-                let (url, source) = (self.driver.current_url().await.unwrap(), self.driver.source().await.unwrap());
-                panic!("no {css} on {url}:\n{source}");
-            }
+        if let Ok(element) = found {
+            return element;
         }
+        let (url, source) = (self.driver.current_url().await.unwrap(), self.driver.source().await.unwrap());
+        panic!("no {css} on {url}:\n{source}");
     }
 
     /// Waits until the page's script listens: what comes now is pushed.
