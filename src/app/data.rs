@@ -90,13 +90,12 @@ impl Data {
 /// Opens the database and applies what migrations are pending.
 pub async fn open_store(args: &DataArgs) -> anyhow::Result<Store> {
     make_private_dir(&args.data_dir)?;
-    let url = match &args.database_url {
-        Some(url) => url.expose_secret().to_owned(),
-        None => {
-            let file = args.data_dir.join("seckill.db");
-            make_private_file(&file)?;
-            format!("sqlite://{}", file.display())
-        }
+    let url = if let Some(url) = &args.database_url {
+        url.expose_secret().to_owned()
+    } else {
+        let file = args.data_dir.join("seckill.db");
+        make_private_file(&file)?;
+        format!("sqlite://{}", file.display())
     };
     let store = Store::open(&url).await.context("cannot open the database")?;
     store.migrate().await.context("cannot bring the database's schema up to date")?;
