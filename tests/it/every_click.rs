@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use seckill::domain::ids::VoucherId;
 use sqlx::{Connection, Executor, SqliteConnection};
 
-use crate::support::app::{On, TestApp};
+use crate::support::app::{Buyer, On, TestApp};
 use crate::support::http::Http;
 use crate::support::long;
 use crate::support::redis::TestRedis;
@@ -162,8 +163,14 @@ fn percentile(times: &mut [Duration], part: f64) -> Duration {
     times[((times.len() - 1) as f64 * part) as usize]
 }
 
-async fn purchases(app: &TestApp, count: usize) -> (Duration, Duration) {
-    let (voucher, buyers) = (app.sale(i64::try_from(count).unwrap()).await, app.buyers(count).await);
+/// A sale and its buyers: the merchant's writes, not the click's.
+async fn prepared(app: &TestApp, count: usize) -> (VoucherId, Vec<Buyer>) {
+    (app.sale(i64::try_from(count).unwrap()).await, app.buyers(count).await)
+}
+
+/// Median and 99th percentile of a click.
+async fn purchases(app: &TestApp, (voucher, buyers): (VoucherId, Vec<Buyer>)) -> (Duration, Duration) {
+    let count = buyers.len();
     let mut times = Vec::with_capacity(count);
     let mut ticks = tokio::time::interval(Duration::from_millis(3));
     for buyer in &buyers {
@@ -180,13 +187,13 @@ async fn purchases(app: &TestApp, count: usize) -> (Duration, Duration) {
 async fn a_purchase_does_not_wait_for_a_database_whose_every_write_takes_half_a_second() {
     let app = TestApp::on(On::Postgres).with("--redis-fsync", "everysec").start().await;
     let count = if long() { 2_000 } else { 400 };
-    purchases(&app, 100).await; // warm
-    let (fast_median, fast) = purchases(&app, count).await;
+    purchases(&app, prepared(&app, 100).await).await; // warm
+    let (fast_median, fast) = purchases(&app, prepared(&app, count).await).await;
+    let ready = prepared(&app, count).await;
     app.settled().await;
     let options = app.data_options();
     let url = options.iter().find(|o| o.starts_with("postgres://")).unwrap();
     let mut connection = sqlx::PgConnection::connect(url).await.unwrap();
-    // The sale and its buyers are made before: they are the merchant's writes, not the click's.
     let slow_down = async {
         connection
             .execute(
@@ -202,7 +209,7 @@ async fn a_purchase_does_not_wait_for_a_database_whose_every_write_takes_half_a_
         }
     };
     slow_down.await;
-    let (slow_median, slow) = purchases(&app, count).await;
+    let (slow_median, slow) = purchases(&app, ready).await;
     eprintln!(
         "purchase with a quick database: median {fast_median:?}, p99 {fast:?}; with 500 ms for every write: median {slow_median:?}, p99 {slow:?}"
     );
