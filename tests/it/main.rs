@@ -7,6 +7,7 @@ mod support;
 mod admission_cases;
 mod architecture;
 mod batcher;
+mod browser;
 mod commands;
 mod crowd;
 mod docs;

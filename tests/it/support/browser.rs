@@ -1,94 +1,249 @@
-//! A real browser: chromedriver on a free port, Chromium without a window, a new profile for every session.
+//! A real Chromium for one test: a profile and a driver of its own, both gone with it, also when the test fails.
+//!
+//! Waiting means asking again until the page says so or a deadline is over; nothing here waits for a fixed time.
 
-use std::process::Stdio;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use serde_json::{Value, json};
+use tempfile::TempDir;
 use thirtyfour::prelude::*;
-use thirtyfour::{Cookie, WebElement};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use thirtyfour::{ChromiumLikeCapabilities, LoggingPrefsLogLevel};
+use tokio::time::Instant;
 
-/// How long a page may take to become what a test waits for.
+use super::app::{Buyer, short_dir};
+use super::http::Http;
+
+const INSTALL: &str = "Chromium and its driver are needed for this test: apt-get install chromium chromium-driver";
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// An open browser with a visitor in it.
+/// Whether pages may run scripts: the same test body runs both ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Script {
+    On,
+    Off,
+}
+
+/// A browser that looks at one shop.
 pub struct Browser {
-    pub driver: WebDriver,
+    driver: Option<WebDriver>,
+    chromedriver: Child,
+    driver_http: Http,
     base: String,
-    _chromedriver: Child,
+    script: Script,
+    _profile: TempDir,
 }
 
 impl Browser {
-    /// Opens a browser that speaks Chinese, on the shop at `base`; logged in when a session's token is given.
-    pub async fn open(base: &str, token: Option<&str>) -> Self {
-        let mut child = Command::new("chromedriver")
-            .args(["--port=0"])
+    /// Opens one in Chinese.
+    pub async fn open(base: &str, script: Script) -> Self {
+        Self::open_in(base, script, "zh-CN").await
+    }
+
+    /// Opens one whose reader prefers `lang`.
+    pub async fn open_in(base: &str, script: Script, lang: &str) -> Self {
+        // The driver's own choice of a port: nobody can take it between the choice and the bind.
+        let mut chromedriver = Command::new("chromedriver")
+            .args(["--port=0", "--log-level=WARNING"])
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            .kill_on_drop(true)
             .spawn()
-            .expect("chromedriver is installed by scripts/install-test.sh");
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let port = async {
-            loop {
-                let line = lines.next_line().await.unwrap().expect("chromedriver ended");
-                if let Some((_, port)) = line.split_once("successfully on port ") {
-                    return port.trim_end_matches('.').to_owned();
-                }
+            .expect(INSTALL);
+        let port = port_of(&mut chromedriver);
+        let profile = short_dir();
+        let mut caps = DesiredCapabilities::chrome();
+        for flag in [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-dev-shm-usage",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--window-size=1280,900",
+        ] {
+            caps.add_arg(flag).unwrap();
+        }
+        caps.add_arg(&format!("--lang={lang}")).unwrap();
+        caps.add_arg(&format!("--user-data-dir={}", profile.path().display())).unwrap();
+        let mut prefs = json!({ "intl.accept_languages": lang });
+        if script == Script::Off {
+            prefs["profile.managed_default_content_settings.javascript"] = json!(2);
+        }
+        caps.add_experimental_option("prefs", prefs).unwrap();
+        caps.set_browser_log_level(LoggingPrefsLogLevel::All).unwrap();
+        let address = format!("http://127.0.0.1:{port}");
+        let driver = match WebDriver::new(&address, caps).await {
+            Ok(driver) => driver,
+            Err(error) => {
+                drop((chromedriver.kill(), chromedriver.wait()));
+                panic!("no browser: {error}. {INSTALL}");
             }
         };
-        let port = tokio::time::timeout(PATIENCE, port).await.expect("chromedriver says its port");
-        let mut wanted = DesiredCapabilities::chrome();
-        for option in ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--lang=zh-CN", "--window-size=1000,1000"] {
-            wanted.add_arg(option).unwrap();
-        }
-        let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), wanted).await.unwrap();
-        let browser = Self { driver, base: base.to_owned(), _chromedriver: child };
-        if let Some(token) = token {
-            browser.goto("/healthz").await;
-            let mut cookie = Cookie::new("seckill_session", token);
-            cookie.set_path("/");
-            browser.driver.add_cookie(cookie).await.unwrap();
-        }
-        browser
+        let driver_http = Http::new(&address);
+        Self { driver: Some(driver), chromedriver, driver_http, base: base.to_owned(), script, _profile: profile }
     }
 
-    /// Opens a page of the shop.
-    pub async fn goto(&self, path: &str) {
-        self.driver.goto(format!("{}{path}", self.base)).await.unwrap();
+    /// The WebDriver session.
+    pub fn driver(&self) -> &WebDriver {
+        self.driver.as_ref().expect("open until close()")
     }
 
-    /// Waits until the page has such an element, and answers the first.
-    pub async fn wait_for(&self, css: &str) -> WebElement {
-        let found = self.driver.query(By::Css(css)).wait(PATIENCE, Duration::from_millis(50)).first().await;
-        if let Ok(element) = found {
-            return element;
-        }
-        let (url, source) = (self.driver.current_url().await.unwrap(), self.driver.source().await.unwrap());
-        panic!("no {css} on {url}:\n{source}");
+    /// Goes to a page of the shop and waits until its script listens.
+    pub async fn go(&self, path: &str) {
+        self.driver().goto(format!("{}{path}", self.base)).await.unwrap();
+        self.ready().await;
     }
 
-    /// Waits until the page's script listens: what comes now is pushed.
+    /// Waits until the script of the present page listens; without script a loaded page is all there is.
     pub async fn ready(&self) {
-        self.wait_for("html[data-ready='1']").await;
-    }
-
-    /// Clicks the first such element, once it is there and may be clicked.
-    pub async fn click(&self, css: &str) {
-        let give_up = tokio::time::Instant::now() + PATIENCE;
-        loop {
-            // The page may be made anew between the look and the click.
-            let clicked = self.wait_for(css).await.click().await;
-            match clicked {
-                Ok(()) => return,
-                Err(error) => assert!(tokio::time::Instant::now() < give_up, "{css}: {error}"),
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
+        if self.script == Script::On {
+            self.find("html[data-ready='1']").await;
         }
     }
 
-    /// Closes the browser.
-    pub async fn close(self) {
-        self.driver.quit().await.unwrap();
+    /// The first element that fits, when it is there.
+    pub async fn find(&self, css: &str) -> WebElement {
+        self.wait(&format!("{css} is not there"), async || self.driver().find(By::Css(css)).await.ok()).await
     }
+
+    /// Asks until there is an answer. Says `what` and shows the page when there is none in time.
+    pub async fn wait<T>(&self, what: &str, ask: impl AsyncFn() -> Option<T>) -> T {
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            if Instant::now() > give_up {
+                let (path, text) = (self.path().await, self.text("body").await);
+                panic!("{what} on {path} after {PATIENCE:?}; the page reads:\n{text}");
+            }
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+    }
+
+    /// What the reader sees of the first element that fits now; empty when there is none.
+    pub async fn text(&self, css: &str) -> String {
+        match self.driver().find(By::Css(css)).await {
+            Ok(element) => element.text().await.unwrap_or_default(),
+            Err(_) => String::new(),
+        }
+    }
+
+    /// Waits until the element reads exactly so.
+    pub async fn reads(&self, css: &str, text: &str) {
+        self.wait(&format!("{css} does not read {text:?}"), async || (self.text(css).await == text).then_some(())).await;
+    }
+
+    /// Waits until the element contains the text.
+    pub async fn says(&self, css: &str, text: &str) {
+        self.wait(&format!("{css} does not say {text:?}"), async || self.text(css).await.contains(text).then_some(())).await;
+    }
+
+    /// Waits for an element and reads an attribute of it; empty when it has none.
+    pub async fn attr(&self, css: &str, name: &str) -> String {
+        self.find(css).await.attr(name).await.unwrap().unwrap_or_default()
+    }
+
+    /// Waits for an element and clicks it.
+    pub async fn click(&self, css: &str) {
+        self.find(css).await.click().await.unwrap();
+    }
+
+    /// Types into a field, in place of what stood there.
+    pub async fn fill(&self, css: &str, text: &str) {
+        let field = self.find(css).await;
+        field.clear().await.unwrap();
+        field.send_keys(text).await.unwrap();
+    }
+
+    /// The value of an expression in the page.
+    pub async fn js(&self, expression: &str) -> Value {
+        self.driver().execute(format!("return {expression}"), Vec::new()).await.unwrap().json().clone()
+    }
+
+    /// Path and query of the present page.
+    pub async fn path(&self) -> String {
+        let url = self.driver().current_url().await.unwrap().to_string();
+        url.strip_prefix(&self.base).map_or(url.clone(), str::to_owned)
+    }
+
+    /// Logs in through the form of the page.
+    pub async fn log_in(&self, phone: &str, password: &str) {
+        self.fill("#phone", phone).await;
+        self.fill("#password", password).await;
+        self.click("main form button").await;
+        self.find("button[data-action='logout']").await;
+        self.ready().await;
+    }
+
+    /// Takes over a session that exists.
+    pub async fn become_user(&self, buyer: &Buyer) {
+        let cookie = json!({ "name": "seckill_session", "value": buyer.token, "url": self.base, "httpOnly": true });
+        assert_eq!(self.devtools("Network.setCookie", cookie).await["success"], true);
+    }
+
+    /// Runs `script` before any script of any page that comes.
+    pub async fn before_each_page(&self, script: &str) {
+        self.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script })).await;
+    }
+
+    /// A command of the DevTools protocol, through the driver.
+    pub async fn devtools(&self, command: &str, params: Value) -> Value {
+        let path = format!("/session/{}/goog/cdp/execute", self.driver().session_id());
+        let answer = self.driver_http.json(None, &path, &json!({ "cmd": command, "params": params })).await;
+        assert_eq!(answer.status, 200, "{command}: {}", answer.text());
+        answer.json()["value"].clone()
+    }
+
+    /// The size of the page, in CSS pixels; a window alone cannot be as narrow as a phone.
+    pub async fn resize(&self, width: u32, height: u32) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.devtools("Emulation.setDeviceMetricsOverride", size).await;
+    }
+
+    /// What the console said since the last call: errors, warnings and violations of the content policy.
+    pub async fn complaints(&self) -> Vec<String> {
+        let log = self.driver().browser_log().await.unwrap();
+        let loud = log.into_iter().filter(|entry| ["SEVERE", "WARNING"].contains(&entry.level.as_str()));
+        loud.map(|entry| entry.message).collect()
+    }
+
+    /// Fails when the console said anything.
+    pub async fn quiet(&self) {
+        let complaints = self.complaints().await;
+        assert!(complaints.is_empty(), "the console says: {complaints:#?}");
+    }
+
+    /// Closes a browser whose console stayed quiet.
+    pub async fn close(mut self) {
+        self.quiet().await;
+        self.driver.take().expect("open until close()").quit().await.unwrap();
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // The browser ends with its driver: it asked for that when it was started.
+        let _ended_already = self.chromedriver.kill();
+        let _reaped = self.chromedriver.wait();
+        if let Some(driver) = self.driver.take() {
+            let _closed_already = driver.leak();
+        }
+    }
+}
+
+/// The port that the driver took, from its own words.
+fn port_of(chromedriver: &mut Child) -> u16 {
+    use std::io::BufRead;
+    let lines = std::io::BufReader::new(chromedriver.stdout.as_mut().expect("piped")).lines();
+    for line in lines.map_while(Result::ok) {
+        let port = line.split("on port ").nth(1).map(|rest| rest.trim_end_matches('.'));
+        if let Some(port) = port.and_then(|p| p.parse().ok()).filter(|p| *p != 0) {
+            return port;
+        }
+    }
+    panic!("the driver names no port. {INSTALL}");
 }

@@ -1,0 +1,122 @@
+//! A card that changes by itself: on the server's time, and when the sale is sold out, paused, resumed or over.
+
+use seckill::domain::ids::VoucherId;
+
+use super::{CREATED, button, card, only_order};
+use crate::support::app::TestApp;
+use crate::support::browser::{Browser, Script};
+
+/// The reader's own clock is wrong by two hours, in either direction.
+fn wrong_clock(hours: i32) -> String {
+    format!(
+        "(() => {{ const Real = Date, shift = {hours} * 3600000; globalThis.Date = class extends Real {{ \
+         constructor(...a) {{ a.length ? super(...a) : super(Real.now() + shift); }} \
+         static now() {{ return Real.now() + shift; }} }}; }})()"
+    )
+}
+
+/// Pauses or resumes as the books and the gate know it, and tells everybody.
+pub(super) async fn pause(app: &TestApp, voucher: VoucherId, paused: bool) {
+    let services = &app.app.services;
+    let sale = services.store.sale(voucher).await.unwrap().unwrap();
+    let mut tx = services.store.begin().await.unwrap();
+    assert!(tx.set_paused(voucher, paused, sale.version).await.unwrap());
+    tx.commit().await.unwrap();
+    assert!(services.gate.set_paused(voucher, sale.epoch, paused).await.unwrap());
+    services.sales.tell(voucher).await;
+}
+
+async fn the_button_wakes_up_at_begin_on_the_servers_time(hours: i32) {
+    let app = TestApp::start().await;
+    let buyer = app.buyer().await;
+    let browser = Browser::open(&app.base, Script::On).await;
+    browser.before_each_page(&wrong_clock(hours)).await;
+    browser.become_user(&buyer).await;
+    let long = app.sale(5).await;
+    let soon = app.sale_between(5, 4_000, 3_600_000).await;
+    let begin = app.app.services.store.sale(soon).await.unwrap().unwrap().begin.0;
+    browser.go(&format!("/shop/{}", app.shop)).await;
+    let off = browser.js("Date.now()").await.as_i64().unwrap() - app.clock.now().0;
+    assert!((off - i64::from(hours) * 3_600_000).abs() < 60_000, "the reader's clock is right: {off}");
+    let left = browser.text(&format!("{} time[data-countdown]", card(long))).await;
+    assert!(["01:00:00", "59:5", "59:4"].iter().any(|t| left.starts_with(t)), "an hour is left, not {left}");
+
+    assert_eq!(browser.attr(&card(soon), "data-state").await, "soon");
+    assert!(!browser.find(&button(soon)).await.is_enabled().await.unwrap());
+    browser.js("(window.stayed = true)").await;
+    browser.find(&format!("{}:enabled", button(soon))).await;
+    let woke = app.clock.now().0;
+    assert!(woke >= begin, "{} ms too early", begin - woke);
+    assert!(woke < begin + 2_000, "{} ms too late", woke - begin);
+    assert_eq!(browser.attr(&card(soon), "data-state").await, "open");
+    assert_eq!(browser.js("window.stayed").await, true);
+    browser.click(&button(soon)).await;
+    browser.find(CREATED).await;
+    let left = browser.text("time[data-countdown]").await;
+    assert!(left.starts_with("14:") || left == "15:00", "a quarter of an hour to pay, not {left}");
+    only_order(&app, buyer.id).await;
+    browser.close().await;
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_button_wakes_up_in_time_for_a_clock_that_is_two_hours_fast() {
+    the_button_wakes_up_at_begin_on_the_servers_time(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_button_wakes_up_in_time_for_a_clock_that_is_two_hours_slow() {
+    the_button_wakes_up_at_begin_on_the_servers_time(-2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_card_hears_that_its_sale_is_paused_resumed_sold_out_and_over() {
+    let app = TestApp::start().await;
+    let (visitor, other) = (app.buyer().await, app.buyer().await);
+    let (voucher, short) = (app.sale(1).await, app.sale_between(5, -1_000, 8_000).await);
+    let browser = Browser::open(&app.base, Script::On).await;
+    browser.become_user(&visitor).await;
+    browser.go(&format!("/shop/{}", app.shop)).await;
+    browser.js("(window.stayed = true)").await;
+    browser.reads("[data-connection]", "实时更新中").await;
+    let is = async |voucher: VoucherId, state: &str, chip: &str, enabled: bool| {
+        let card = card(voucher);
+        browser.find(&format!("{card}[data-state='{state}']")).await;
+        browser.reads(&format!("{card} .chip"), chip).await;
+        assert_eq!(browser.find(&button(voucher)).await.is_enabled().await.unwrap(), enabled, "{state}");
+    };
+    is(voucher, "open", "正在抢", true).await;
+    pause(&app, voucher, true).await;
+    is(voucher, "paused", "已暂停", false).await;
+    pause(&app, voucher, false).await;
+    is(voucher, "open", "正在抢", true).await;
+    app.admitted(&app.buy(&other, voucher).await);
+    is(voucher, "soldOut", "已抢光", false).await;
+    browser.reads(&format!("{} [data-stock]", card(voucher)), "0").await;
+    is(short, "ended", "已结束", false).await;
+    assert_eq!(browser.js("window.stayed").await, true);
+    browser.close().await;
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_click_that_comes_too_late_hears_why_and_the_card_follows() {
+    let app = TestApp::start().await;
+    let (late, other) = (app.buyer().await, app.buyer().await);
+    let voucher = app.sale(1).await;
+    for script in [Script::On, Script::Off] {
+        let browser = Browser::open(&app.base, script).await;
+        browser.become_user(&late).await;
+        // No socket: the page cannot know before it asks.
+        browser.before_each_page("globalThis.WebSocket = class extends EventTarget {};").await;
+        let fresh = if script == Script::On { voucher } else { app.sale(1).await };
+        browser.go(&format!("/shop/{}", app.shop)).await;
+        app.admitted(&app.buy(&other, fresh).await);
+        browser.click(&button(fresh)).await;
+        browser.says(&format!("{} [role='alert']", card(fresh)), "没抢到").await;
+        assert_eq!(browser.attr(&card(fresh), "data-state").await, "soldOut");
+        assert!(!browser.find(&button(fresh)).await.is_enabled().await.unwrap());
+        browser.close().await;
+    }
+    app.finish().await;
+}
