@@ -2,9 +2,11 @@
 //!
 //! Waiting means asking again until the page says so or a deadline is over; nothing here waits for a fixed time.
 
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use thirtyfour::prelude::*;
@@ -45,6 +47,7 @@ impl Browser {
         // The driver's own choice of a port: nobody can take it between the choice and the bind.
         let mut chromedriver = Command::new("chromedriver")
             .args(["--port=0", "--log-level=WARNING"])
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -78,7 +81,7 @@ impl Browser {
         let driver = match WebDriver::new(&address, caps).await {
             Ok(driver) => driver,
             Err(error) => {
-                drop((chromedriver.kill(), chromedriver.wait()));
+                end(&mut chromedriver);
                 panic!("no browser: {error}. {INSTALL}");
             }
         };
@@ -226,13 +229,18 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The browser ends with its driver: it asked for that when it was started.
-        let _ended_already = self.chromedriver.kill();
-        let _reaped = self.chromedriver.wait();
+        end(&mut self.chromedriver);
         if let Some(driver) = self.driver.take() {
             let _closed_already = driver.leak();
         }
     }
+}
+
+/// Ends the driver and the browser that it started: both are of the driver's own process group. A driver alone would leave
+/// its browser behind.
+fn end(chromedriver: &mut Child) {
+    let _ended_already = kill_process_group(Pid::from_child(chromedriver), Signal::KILL);
+    let _reaped = chromedriver.wait();
 }
 
 /// The port that the driver took, from its own words.
