@@ -76,7 +76,7 @@ impl Demo<'_> {
     pub async fn shop(&self, admin: UserId) -> Result<ShopId, ServiceError> {
         let shop = match self.store.shops().await?.first() {
             Some(shop) => shop.id,
-            None => self.sales.create_shop(admin, &NewShop::named("演示小馆")).await?,
+            None => self.sales.create_shop(admin, &demo_shop()).await?,
         };
         let now = self.clock.now();
         let on = self.sales.listed(shop).await?;
@@ -105,6 +105,19 @@ impl Demo<'_> {
         let past = NewSale { stock: 100, begin: now - day, end: now - minute, captcha: false };
         self.sales.create_sale(Some(admin), None, &over, &past).await?;
         Ok(shop)
+    }
+}
+
+fn demo_shop() -> NewShop {
+    NewShop {
+        area: String::from("示例区"),
+        address: String::from("样板路 1 号"),
+        x: 120_155_000,
+        y: 30_274_000,
+        avg_price: Fen(5800),
+        score: 46,
+        open_hours: String::from("7:00–24:00"),
+        ..NewShop::named("演示小馆")
     }
 }
 

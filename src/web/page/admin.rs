@@ -90,7 +90,8 @@ fn sign(equal: bool) -> &'static str {
 }
 
 fn window(c: &Chrome, begin: crate::domain::time::Millis, end: crate::domain::time::Millis) -> String {
-    c.f("voucher-range", &[("begin", &format::short(c, begin)), ("end", &format::end(c, end))])
+    let (begin, end) = format::window(c, begin, end);
+    c.f("voucher-range", &[("begin", &begin), ("end", &end)])
 }
 
 /// All sales with their figures.

@@ -29,21 +29,40 @@ pub(super) fn exact(c: &Chrome, at: Millis) -> String {
 
 /// To the minute where the second is 0, with the date when it is not today: `12:00`, `7月6日 10:00`, `12:00:30`.
 pub(super) fn short(c: &Chrome, at: Millis) -> String {
-    with_date(c, at, |t| match t.second() {
+    with_date(c, at, short_clock)
+}
+
+fn short_clock(t: DateTime) -> String {
+    match t.second() {
         0 => format!("{:02}:{:02}", t.hour(), t.minute()),
         s => format!("{:02}:{:02}:{s:02}", t.hour(), t.minute()),
-    })
+    }
 }
 
 /// The end of something, to the minute: midnight is 24:00 of the day that it ends.
 pub(super) fn end(c: &Chrome, at: Millis) -> String {
+    let (day, clock) = end_clock(c, at);
+    if day.date() == c.now.in_zone(&c.zone).date() { clock } else { dated(c, day, &clock) }
+}
+
+fn end_clock(c: &Chrome, at: Millis) -> (DateTime, String) {
     let local = at.in_zone(&c.zone);
     if (local.hour(), local.minute(), local.second()) == (0, 0, 0) {
-        let eve = Millis(at.0 - 1).in_zone(&c.zone);
-        let is_today = eve.date() == c.now.in_zone(&c.zone).date();
-        return if is_today { "24:00".to_owned() } else { dated(c, eve, "24:00") };
+        (Millis(at.0 - 1).in_zone(&c.zone), "24:00".to_owned())
+    } else {
+        (local, short_clock(local))
     }
-    short(c, at)
+}
+
+/// Begin and end of something. Both carry their date unless they are of one day: "1 Dec, 10:00 to 09:00" would read wrong
+/// when only the second day is today.
+pub(super) fn window(c: &Chrome, begin: Millis, until: Millis) -> (String, String) {
+    let (first, (last, clock)) = (begin.in_zone(&c.zone), end_clock(c, until));
+    if first.date() == last.date() {
+        (short(c, begin), clock)
+    } else {
+        (dated(c, first, &short_clock(first)), dated(c, last, &clock))
+    }
 }
 
 /// The date and the second, also today: for facts that are read later.

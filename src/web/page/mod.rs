@@ -171,6 +171,11 @@ impl Chrome {
         self.f("zone-note", &[("zone", &format::zone_name(self.lang, &self.zone))])
     }
 
+    /// What stands in place of "live" where no script runs: when these numbers were true.
+    fn still(&self) -> String {
+        self.f("still", &[("time", &format::exact(self, self.now))])
+    }
+
     fn script_words(&self) -> script::ScriptWords {
         script::ScriptWords::new(self)
     }

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use scraper::{ElementRef, Html, Selector};
 
+use super::format;
 use super::samples::{EVIL, all, chrome};
+use crate::domain::time::Millis;
 use crate::i18n::Lang;
 
 fn find<'a>(html: &'a Html, selector: &str) -> Vec<ElementRef<'a>> {
@@ -97,8 +99,8 @@ fn the_hooks_of_scripts_and_checks_are_there() {
         assert_eq!(find(&pages[name], &format!("[data-order][data-status={status}]")).len(), 1, "{name}");
         assert_eq!(find(&pages[name], &format!("[role=status][data-event='{event}']")).len(), 1, "{name}");
     }
-    assert_eq!(find(&pages["order-queued"], "noscript").len(), 1);
-    assert!(find(&pages["order-pending"], "noscript").is_empty());
+    assert_eq!(find(&pages["order-queued"], "head noscript").len(), 1);
+    assert!(find(&pages["order-pending"], "head noscript").is_empty());
     assert_eq!(find(&pages["order-pending"], "button[data-action=pay], button[data-action=cancel]").len(), 2);
     assert_eq!(find(&pages["order-paid"], "[data-coupon]")[0].text().collect::<String>(), "K7QM 4XRP 9TWD");
     assert_eq!(find(&pages["orders"], "li[data-order][data-status]").len(), 13);
@@ -282,4 +284,14 @@ fn a_script_says_only_what_the_page_hands_it() {
     for state in ["soon", "open", "paused", "sold-out", "ended"] {
         assert!(block["words"][format!("chip-{state}")].is_string() && block["words"][format!("why-{state}")].is_string());
     }
+}
+
+#[test]
+fn a_window_over_two_days_carries_both_dates() {
+    let (c, day) = (chrome(Lang::ZhCn, None, "/"), 86_400_000);
+    let window = |begin: i64, end: i64| format::window(&c, Millis(c.now.0 + begin), Millis(c.now.0 + end));
+    assert_eq!(window(0, 3_600_000), (String::from("10:08:21"), String::from("11:08:21")));
+    assert_eq!(window(-day, -60_000), (String::from("7月3日 10:08:21"), String::from("7月4日 10:07:21")));
+    let midnight = 13 * 3_600_000 + 51 * 60_000 + 39_000;
+    assert_eq!(window(0, midnight).1, "24:00", "a day ends with its own midnight");
 }

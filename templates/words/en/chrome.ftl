@@ -15,6 +15,7 @@ theme-nav = Appearance
 theme-auto = System
 theme-light = Light
 theme-dark = Dark
+still = As it was at { $time }; reload for the latest.
 live = Live
 tell-me = Tell me in the background too
 offline = Connection lost, trying again; these numbers are { $n } s old.
@@ -25,7 +26,7 @@ form-some = { $plural ->
     [one] { $count } thing to mend; what you typed is kept.
    *[other] { $count } things to mend; what you typed is kept.
 }
-form-password-again = The rest is kept; please type the password again.
+form-password-again = Please type the password again.
 date-time = { $day } { $month }, { $clock }
 date-time-year = { $day } { $month } { $year }, { $clock }
 month-1 = Jan

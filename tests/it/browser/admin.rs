@@ -111,6 +111,8 @@ async fn no_page_makes_the_console_speak_and_none_is_wider_than_a_phone() {
         browser.go(path).await;
         let fits = browser.js("innerWidth === 360 && document.documentElement.scrollWidth <= innerWidth").await;
         assert_eq!(fits, true, "{path} must not be scrolled sideways");
+        let head = browser.js("document.querySelector('header.top').offsetHeight").await;
+        assert!(head.as_i64().unwrap() < 64, "the head of {path} takes more than one line: {head} px");
         browser.quiet().await;
     };
     for lang in ["zh-CN", "en"] {
