@@ -1,17 +1,17 @@
 //! The merchant makes a sale in the form; and every page of the shop keeps the console quiet.
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use seckill::domain::time::Millis;
 
 use super::{CREATED, PASSWORD, button, only_order, person};
 use crate::support::app::TestApp;
 use crate::support::browser::{Browser, Script};
 
 /// A time as a field of the form takes it, in the zone that the form is read in.
-async fn typed_time(browser: &Browser, from_now: i64) -> String {
+async fn typed_time(app: &TestApp, browser: &Browser, from_now: i64) -> String {
     let zone = browser.find("input[name='timeZone']").await.prop("value").await.unwrap().unwrap();
-    let at = Timestamp::now().checked_add(jiff::SignedDuration::from_secs(from_now)).unwrap();
-    at.to_zoned_datetime(TimeZone::get(&zone).unwrap()).strftime("%Y-%m-%dT%H:%M").to_string()
+    let at = Millis(app.clock.now().0 + from_now * 1_000).in_zone(&TimeZone::get(&zone).unwrap());
+    at.strftime("%Y-%m-%dT%H:%M").to_string()
 }
 
 /// A field for times takes no plain typing.
@@ -31,7 +31,7 @@ async fn a_sale_made_in_the_form_can_be_bought_at_once(script: Script) {
     browser.log_in(admin.phone, PASSWORD).await;
     assert_eq!(browser.path().await, "/admin/vouchers/new");
 
-    let (begin, end) = (typed_time(&browser, -3_600).await, typed_time(&browser, 7_200).await);
+    let (begin, end) = (typed_time(&app, &browser, -3_600).await, typed_time(&app, &browser, 7_200).await);
     browser.fill("#title", "夜宵套餐").await;
     browser.fill("#payValue", "12.345").await;
     browser.fill("#actualValue", "38").await;

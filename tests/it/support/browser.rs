@@ -89,7 +89,7 @@ impl Browser {
         Self { driver: Some(driver), chromedriver, driver_http, base: base.to_owned(), script, _profile: profile }
     }
 
-    /// The WebDriver session.
+    /// The session with the driver.
     pub fn driver(&self) -> &WebDriver {
         self.driver.as_ref().expect("open until close()")
     }
@@ -193,7 +193,7 @@ impl Browser {
         self.devtools("Page.addScriptToEvaluateOnNewDocument", json!({ "source": script })).await;
     }
 
-    /// A command of the DevTools protocol, through the driver.
+    /// A command of the browser's own protocol, through the driver.
     pub async fn devtools(&self, command: &str, params: Value) -> Value {
         let path = format!("/session/{}/goog/cdp/execute", self.driver().session_id());
         let answer = self.driver_http.json(None, &path, &json!({ "cmd": command, "params": params })).await;
