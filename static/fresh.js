@@ -9,6 +9,9 @@ function swap(next, selector) {
   if (!before || !after) return;
   const focused = before.contains(document.activeElement);
   const part = document.importNode(after, true);
+  // What the socket says of itself is not the server's to know.
+  const [said, place] = [before.querySelector("[data-connection]"), part.querySelector("[data-connection]")];
+  if (said && place) place.replaceWith(said);
   before.replaceWith(part);
   if (focused) part.querySelector("button:not(:disabled), a.btn, a")?.focus();
 }

@@ -73,9 +73,8 @@ pub async fn run(state: AppState) {
             _ = ticks.tick() => {}
             change = changes.recv() => {
                 let mut news = match change {
-                    Ok(SaleEvent::Changed { .. }) => true,
+                    Ok(SaleEvent::Changed { .. }) | Err(RecvError::Lagged(_)) => true,
                     Ok(SaleEvent::Stock { .. }) => false,
-                    Err(RecvError::Lagged(_)) => true,
                     Err(RecvError::Closed) => return,
                 };
                 // A hundred new sales at once are one read.

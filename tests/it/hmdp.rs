@@ -169,8 +169,8 @@ async fn every_call_of_the_public_pages_is_answered_as_they_expect() {
     app.http.json(None, "/api/user/register", &body).await.data();
     let bad = json!({"phone": "13900001111", "password": "falsches pferd"});
     assert_eq!(page.ask(Method::POST, "/user/login", Some(bad)).await.unwrap_err(), "手机号或密码不对");
-    let typed = json!({"phone": "13900001111", "password": "korrekt pferd", "type": "password"});
-    let token = page.ask(Method::POST, "/user/login", Some(typed)).await.unwrap();
+    let right = json!({"phone": "13900001111", "password": "korrekt pferd", "type": "password"});
+    let token = page.ask(Method::POST, "/user/login", Some(right)).await.unwrap();
     page.token = Some(token.as_str().unwrap().to_owned());
     let id = page.post(&buy).await.unwrap();
     assert!(id.as_str().unwrap().parse::<i64>().unwrap() > 9_007_199_254_740_992, "as text: a number would be rounded");

@@ -53,8 +53,8 @@ async fn how_many_are_before_me_is_the_same_by_ticket_by_token_in_the_list_and_o
             let by_ticket = app.http.get(&format!("/api/voucher-order/{id}?ticket={ticket}")).await.data();
             assert_eq!((&by_ticket["status"], &by_ticket["ahead"]), (&"QUEUED".into(), &ahead.into()));
         }
-        let list = app.http.get_as(&last.token, "/api/voucher-order").await.data();
-        assert_eq!(list["items"][0]["ahead"], ahead);
+        let newest = app.http.get_as(&last.token, "/api/voucher-order").await.data();
+        assert_eq!(newest["items"][0]["ahead"], ahead);
         let (_second, snapshot) = Socket::of(&app.base, &last.token).await;
         assert_eq!(snapshot["orders"][0]["ahead"], ahead);
     }
@@ -93,9 +93,9 @@ async fn a_tab_is_told_at_most_once_a_second_how_many_are_before_it() {
         }
     };
     tokio::join!(working, hearing);
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = begun.elapsed().as_secs();
     assert!(told.is_sorted_by(|a, b| a > b), "{told:?}");
-    assert!((told.len() as f64) <= seconds + 2.0, "{} messages in {seconds} s", told.len());
+    assert!(told.len() as u64 <= seconds + 3, "{} messages in {seconds} s", told.len());
     work(&app, &mut reader, 5).await;
     tab.wait_for("order.created").await;
     app.finish().await;

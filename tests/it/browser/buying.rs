@@ -39,6 +39,7 @@ async fn the_page_shows_the_created_order_without_a_reload(script: Script) {
     browser.reads("h1", "下单成功，等你付款").await;
     if script == Script::On {
         assert_eq!(browser.js("window.stayed").await, true, "the page was loaded again");
+        browser.reads("[data-connection]", "实时更新中").await;
     }
     let order = only_order(&app, person.id).await;
     assert_eq!(browser.attr("div[data-order]", "data-order").await, order.id.to_string());
@@ -67,9 +68,9 @@ async fn at_the_card(script: Script) -> (TestApp, VoucherId, Buyer, Browser) {
 }
 
 /// The order's page is there, and stays the same after a reload and after the way back; one order, one unit.
-async fn one_order_whatever_is_loaded_again(app: TestApp, voucher: VoucherId, buyer: Buyer, browser: Browser) {
+async fn one_order_whatever_is_loaded_again(app: &TestApp, voucher: VoucherId, buyer: &Buyer, browser: &Browser) {
     browser.find(CREATED).await;
-    let id = only_order(&app, buyer.id).await.id.to_string();
+    let id = only_order(app, buyer.id).await.id.to_string();
     for _ in 0..2 {
         browser.driver().refresh().await.unwrap();
         browser.ready().await;
@@ -80,15 +81,13 @@ async fn one_order_whatever_is_loaded_again(app: TestApp, voucher: VoucherId, bu
     assert_eq!(browser.attr(&card(voucher), "data-held").await, id);
     let link = browser.attr(&format!("{} .stub a", card(voucher)), "href").await;
     assert_eq!(link.split('?').next(), Some(format!("/orders/{id}").as_str()));
-    only_order(&app, buyer.id).await;
+    only_order(app, buyer.id).await;
     let sale = app.app.services.store.sale(voucher).await.unwrap().unwrap();
     assert_eq!((sale.stock_total, sale.stock_left), (5, 4));
-    browser.close().await;
-    app.finish().await;
 }
 
 async fn ten_fast_clicks_make_one_order(script: Script) {
-    let (app, voucher, buyer, browser) = at_the_card(script).await;
+    let (app, voucher, buyer, browser) = Box::pin(at_the_card(script)).await;
     let target = browser.find(&button(voucher)).await;
     let mut clicks =
         browser.driver().action_chain_with_delay(Some(Duration::ZERO), Some(Duration::ZERO)).move_to_element_center(&target);
@@ -96,7 +95,9 @@ async fn ten_fast_clicks_make_one_order(script: Script) {
         clicks = clicks.click();
     }
     clicks.perform().await.unwrap();
-    one_order_whatever_is_loaded_again(app, voucher, buyer, browser).await;
+    Box::pin(one_order_whatever_is_loaded_again(&app, voucher, &buyer, &browser)).await;
+    browser.close().await;
+    app.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,9 +111,11 @@ async fn ten_fast_clicks_make_one_order_without_script() {
 }
 
 async fn enter_twice_makes_one_order(script: Script) {
-    let (app, voucher, buyer, browser) = at_the_card(script).await;
+    let (app, voucher, buyer, browser) = Box::pin(at_the_card(script)).await;
     browser.find(&button(voucher)).await.send_keys(Key::Enter + Key::Enter).await.unwrap();
-    one_order_whatever_is_loaded_again(app, voucher, buyer, browser).await;
+    Box::pin(one_order_whatever_is_loaded_again(&app, voucher, &buyer, &browser)).await;
+    browser.close().await;
+    app.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

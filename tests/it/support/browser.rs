@@ -150,9 +150,10 @@ impl Browser {
         self.find(css).await.attr(name).await.unwrap().unwrap_or_default()
     }
 
-    /// Waits for an element and clicks it.
+    /// Clicks an element as soon as it is there and can be clicked: a part of the page may be put in place anew meanwhile.
     pub async fn click(&self, css: &str) {
-        self.find(css).await.click().await.unwrap();
+        let click = async || self.driver().find(By::Css(css)).await.ok()?.click().await.ok();
+        self.wait(&format!("{css} cannot be clicked"), click).await;
     }
 
     /// Types into a field, in place of what stood there.

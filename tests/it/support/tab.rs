@@ -1,5 +1,7 @@
 //! A tab as the page's script behaves: snapshot on every connect, versions that only grow, older ones dropped, back-off.
 
+#![expect(clippy::disallowed_methods, reason = "a tab lives beside the test that opened it")]
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
