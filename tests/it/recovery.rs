@@ -85,6 +85,8 @@ async fn a_log_that_cannot_be_written_stops_neither_the_sale_nor_its_healing() {
         redis::cmd("DEL").arg(&key).exec_async(&mut redis.shared()).await.unwrap();
         let healed = async || redis::cmd("EXISTS").arg(&key).query_async::<bool>(&mut redis.shared()).await.unwrap();
         until(&key, Duration::from_secs(15), healed).await;
+        // Loaded is not open yet: the gate opens after the commit, by a call of its own.
+        until("the gate is open", Duration::from_secs(15), async || server.http.get("/readyz").await.status == 200).await;
     }
     let (told, unsure) = shop.click(&server.http, voucher, 0, 20, 4, Arc::default()).await;
     assert_eq!((told.len(), unsure), (20, 0));
