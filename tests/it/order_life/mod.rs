@@ -10,6 +10,7 @@ mod follow_ups;
 mod mutants;
 mod notices;
 mod options;
+mod pairs;
 mod races;
 mod random;
 
