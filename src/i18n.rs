@@ -154,6 +154,7 @@ pub fn field_error(lang: Lang, error: &FieldError) -> String {
         FieldError::TooLong { max } => lang.f("error-too-long", &[("max", max)]),
         FieldError::ControlCharacter => lang.t("error-control"),
         FieldError::NotANumber => lang.t("error-number"),
+        FieldError::NotAnAmount => lang.t("error-amount"),
         FieldError::OutOfRange { min, max } => lang.f("error-range", &[("min", min), ("max", max)]),
         FieldError::NotATime => lang.t("error-time"),
         FieldError::EndBeforeBegin => lang.t("error-end-before-begin"),

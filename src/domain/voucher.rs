@@ -24,8 +24,10 @@ pub enum FieldError {
     },
     /// A control character other than a line break where lines are allowed.
     ControlCharacter,
-    /// Not a whole number, or not an amount.
+    /// Not a whole number.
     NotANumber,
+    /// Not an amount in yuan with at most two decimals.
+    NotAnAmount,
     /// Outside the range, both ends included.
     OutOfRange {
         /// The least that is allowed.

@@ -93,7 +93,7 @@ impl Fields {
         if text.is_empty() {
             return None;
         }
-        Fen::parse_yuan(text).ok().or_else(|| self.wrong(name, FieldError::NotANumber))
+        Fen::parse_yuan(text).ok().or_else(|| self.wrong(name, FieldError::NotAnAmount))
     }
 
     /// An instant, read in `zone` when it has no offset; absent: none without an error.
@@ -107,11 +107,16 @@ impl Fields {
         at.or_else(|| self.wrong(name, FieldError::NotATime))
     }
 
-    /// A switch of a JSON object; absent: off.
+    /// A switch: true or false in JSON, a ticked box in a form; absent: off.
     pub fn switch(&self, name: &str) -> Result<bool, Problem> {
         match self.values.get(name) {
             None => Ok(false),
             Some(Value::Bool(on)) => Ok(*on),
+            Some(Value::String(text)) if self.is_form => match text.as_str() {
+                "true" | "on" => Ok(true),
+                "" | "false" => Ok(false),
+                _ => Err(Problem::Malformed),
+            },
             Some(_) => Err(Problem::Malformed),
         }
     }

@@ -6,12 +6,12 @@ use axum::http::header::REFERER;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::domain::ids::{ShopId, UserId, VoucherId};
-use crate::domain::voucher::FieldErrors;
+use crate::domain::voucher::{FieldErrors, NewSale, NewVoucher, Voucher};
 use crate::service::sale_health;
 use crate::service::sales::Listed;
 use crate::web::error::Problem;
 use crate::web::extract::{Admin, Frame, PathId};
-use crate::web::fields::{Fields, FormFields};
+use crate::web::fields::{Fields, FormFields, QueryFields};
 use crate::web::handlers::voucher_fields::{self, idempotency_key};
 use crate::web::page::{Chrome, ControlRoomPage, FormText, SaleBooks, VoucherFormPage, VoucherPage};
 use crate::web::state::AppState;
@@ -63,11 +63,39 @@ async fn shops(state: &AppState) -> Result<Vec<(ShopId, String)>, Problem> {
     Ok(state.store.shops().await?.into_iter().map(|s| (s.id, s.name)).collect())
 }
 
-/// `GET /admin/vouchers/new`
-pub async fn form(State(state): State<AppState>, _: Admin, Frame(chrome): Frame) -> Result<Response, Problem> {
+/// Earlier vouchers offered for a copy.
+const COPIES: usize = 20;
+
+/// The latest sales, newest first.
+async fn earlier(state: &AppState) -> Result<Vec<Voucher>, Problem> {
+    let mut sales = state.store.all_sales().await?;
+    sales.sort_by_key(|sale| std::cmp::Reverse(sale.voucher));
+    let mut vouchers = Vec::new();
+    for sale in sales.iter().take(COPIES) {
+        vouchers.extend(state.store.voucher(sale.voucher).await?);
+    }
+    Ok(vouchers)
+}
+
+/// `GET /admin/vouchers/new`; `?copy=ID` begins with an earlier voucher, a wrong id with an empty form.
+pub async fn form(
+    State(state): State<AppState>,
+    _: Admin,
+    Frame(chrome): Frame,
+    QueryFields(query): QueryFields,
+) -> Result<Response, Problem> {
+    let from = match query.typed("copy").parse::<VoucherId>() {
+        Ok(id) => state.store.voucher(id).await?,
+        Err(_) => None,
+    };
+    let text = match &from {
+        Some(voucher) => FormText::copy_of(voucher, chrome.now, &chrome.zone),
+        None => FormText::fresh(chrome.now, &chrome.zone),
+    };
     // The same id on every submit of this form: a double click makes one voucher.
-    let text = FormText { form_id: format!("{:032x}", rand::random::<u128>()), ..FormText::default() };
-    Ok(VoucherFormPage::new(chrome, &shops(&state).await?, &text, &FieldErrors::new()).into_response())
+    let text = FormText { form_id: format!("{:032x}", rand::random::<u128>()), ..text };
+    let page = VoucherFormPage::new(chrome, &shops(&state).await?, &text, &FieldErrors::new());
+    Ok(page.with_copies(&earlier(&state).await?, from.as_ref()).into_response())
 }
 
 fn typed(fields: &Fields) -> FormText {
@@ -84,12 +112,18 @@ fn typed(fields: &Fields) -> FormText {
         stock: text("stock"),
         begin_time: text("beginTime"),
         end_time: text("endTime"),
+        captcha: fields.switch("captcha").unwrap_or_default(),
     }
 }
 
+/// Reads the form; what is wrong with it is in `fields.errors`.
+async fn read(state: &AppState, fields: &mut Fields) -> Result<(NewVoucher, NewSale), Problem> {
+    let sale = voucher_fields::sale(state, fields)?;
+    Ok((voucher_fields::voucher(state, fields).await?, sale))
+}
+
 async fn create(state: &AppState, by: UserId, fields: &mut Fields) -> Result<VoucherId, Problem> {
-    let sale = voucher_fields::sale(state, fields);
-    let voucher = voucher_fields::voucher(state, fields).await?;
+    let (voucher, sale) = read(state, fields).await?;
     if !fields.errors.is_empty() {
         return Err(Problem::Invalid(std::mem::take(&mut fields.errors)));
     }
@@ -97,13 +131,18 @@ async fn create(state: &AppState, by: UserId, fields: &mut Fields) -> Result<Vou
     Ok(state.sales.create_sale(Some(by), key, &voucher, &sale).await?)
 }
 
-/// `POST /admin/vouchers/new`
+/// `POST /admin/vouchers/new`; the button `do=preview` saves nothing.
 pub async fn submit(
     State(state): State<AppState>,
     Admin(by): Admin,
     Frame(chrome): Frame,
     FormFields(mut fields): FormFields,
 ) -> Result<Response, Problem> {
+    if fields.typed("do") == "preview" {
+        read(&state, &mut fields).await?;
+        let page = VoucherFormPage::new(chrome, &shops(&state).await?, &typed(&fields), &fields.errors);
+        return Ok(page.previewed().into_response());
+    }
     let problem = match create(&state, by.id, &mut fields).await {
         Ok(id) => return Ok(Redirect::to(&format!("/admin/vouchers/{id}")).into_response()),
         Err(problem) => problem,

@@ -11,7 +11,8 @@ use crate::web::state::AppState;
 /// The names of an everyday voucher's fields.
 pub const VOUCHER: &[&str] = &["shopId", "title", "subTitle", "rules", "payValue", "actualValue"];
 /// The names of a sale's fields, its voucher's included.
-pub const SALE: &[&str] = &["shopId", "title", "subTitle", "rules", "payValue", "actualValue", "stock", "beginTime", "endTime"];
+pub const SALE: &[&str] =
+    &["shopId", "title", "subTitle", "rules", "payValue", "actualValue", "stock", "beginTime", "endTime", "captcha"];
 
 /// Reads the voucher's fields; what is wrong is in `fields.errors`, and then the result may not be saved.
 pub async fn voucher(state: &AppState, fields: &mut Fields) -> Result<NewVoucher, Problem> {
@@ -35,7 +36,7 @@ pub async fn voucher(state: &AppState, fields: &mut Fields) -> Result<NewVoucher
 }
 
 /// Reads the sale's fields, as [`voucher`] does. A form's times are in its own `timeZone`.
-pub fn sale(state: &AppState, fields: &mut Fields) -> NewSale {
+pub fn sale(state: &AppState, fields: &mut Fields) -> Result<NewSale, Problem> {
     let zone = match fields.typed("timeZone") {
         "" => state.zone.clone(),
         name => TimeZone::get(name).unwrap_or_else(|_| {
@@ -44,7 +45,8 @@ pub fn sale(state: &AppState, fields: &mut Fields) -> NewSale {
         }),
     };
     let (stock, begin, end) = (fields.integer("stock"), fields.instant("beginTime", &zone), fields.instant("endTime", &zone));
-    check_sale(&mut fields.errors, stock, begin, end, false, state.clock.now())
+    let captcha = fields.switch("captcha")?;
+    Ok(check_sale(&mut fields.errors, stock, begin, end, captcha, state.clock.now()))
 }
 
 /// The key that makes a repeated creation one: 1–200 visible ASCII characters; none: every call makes a new one.

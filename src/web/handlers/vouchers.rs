@@ -91,7 +91,7 @@ pub async fn create_sale(
     JsonFields(mut fields): JsonFields,
 ) -> Result<Response, Problem> {
     fields.only(voucher_fields::SALE)?;
-    let sale = voucher_fields::sale(&state, &mut fields);
+    let sale = voucher_fields::sale(&state, &mut fields)?;
     let voucher = voucher_fields::voucher(&state, &mut fields).await?;
     no_errors(&mut fields)?;
     Ok(reply::ok(state.sales.create_sale(Some(by.id), key(&headers)?, &voucher, &sale).await?))

@@ -29,6 +29,7 @@ mod sandbox;
 mod sandbox_sms;
 mod script;
 mod voucher_form;
+mod voucher_look;
 
 pub use account::AccountPage;
 pub use admin::{ControlRoomPage, SaleBooks, VoucherPage};

@@ -28,6 +28,7 @@ error-missing = Please fill this in.
 error-too-long = At most { $max } characters.
 error-control = No invisible control characters, please.
 error-number = This must be a number.
+error-amount = An amount in yuan with at most two decimals, such as 9.90, please.
 error-range = From { $min } to { $max }, please.
 error-range-yuan = From ¥{ $min } to ¥{ $max }, please.
 error-time = This must be a date and a time.

@@ -28,6 +28,7 @@ error-missing = 要填。
 error-too-long = 最多 { $max } 个字。
 error-control = 不能有看不见的控制字符。
 error-number = 要填数字。
+error-amount = 要写成元，最多两位小数，例如 9.90。
 error-range = 要在 { $min } 到 { $max } 之间。
 error-range-yuan = 要在 { $min } 到 { $max } 元之间。
 error-time = 要填日期和时间。

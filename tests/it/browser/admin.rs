@@ -39,7 +39,7 @@ async fn a_sale_made_in_the_form_can_be_bought_at_once(script: Script) {
     browser.fill("#stock", "-1").await;
     set_time(&browser, "beginTime", &end).await;
     set_time(&browser, "endTime", &begin).await;
-    browser.click("main form button").await;
+    browser.click("form[data-form='voucher'] button.go").await;
     browser.find("#payValue-error").await;
     browser.ready().await;
     browser.says("[role='alert']", "还没保存").await;
@@ -69,7 +69,7 @@ async fn a_sale_made_in_the_form_can_be_bought_at_once(script: Script) {
     browser.fill("#stock", "3").await;
     set_time(&browser, "beginTime", &begin).await;
     set_time(&browser, "endTime", &end).await;
-    browser.click("main form button").await;
+    browser.click("form[data-form='voucher'] button.go").await;
     browser.says("main", "已保存并发布").await;
     browser.ready().await;
     let sales = app.app.services.store.all_sales().await.unwrap();

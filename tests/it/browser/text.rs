@@ -73,7 +73,7 @@ async fn what_others_typed_shows_as_text_everywhere() {
         browser.go("/admin/vouchers/new").await;
         browser.fill("#title", title).await;
         browser.fill("#rules", title).await;
-        browser.click("main form button").await;
+        browser.click("form[data-form='voucher'] button.go").await;
         browser.find("#payValue-error").await;
         browser.ready().await;
         assert_eq!(browser.js("[title.value, rules.value].map(v => v)").await, serde_json::json!([title, title]));
