@@ -266,6 +266,12 @@ impl Hub {
         }
     }
 
+    /// Sockets of `user` in this process.
+    #[must_use]
+    pub fn sockets_of(&self, user: UserId) -> usize {
+        self.lock().of_user.get(&user).map_or(0, |person| person.ids.len())
+    }
+
     /// How many changes of his orders a user was told here; none when he has no socket. Read it before asking where an
     /// order stands, and hand it to [`Hub::queue`].
     #[must_use]

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use seckill::domain::event::OrderEvent;
+use seckill::domain::order::Order;
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::support::app::TestApp;
 use crate::support::redis::TestRedis;
 use crate::support::shop::Shop;
-use crate::support::socket::Socket;
+use crate::support::socket::{Raw, Socket};
 
 /// What the next messages end with: the close code.
 async fn close_code(socket: &mut Socket) -> u16 {
@@ -149,4 +151,71 @@ async fn fifty_sockets_hear_1001_on_sigterm_and_the_shop_ends_well_within_ten_se
     let told: Vec<_> = told.into_iter().map(|(order, ticket)| crate::support::shop::Told { buyer: 0, order, ticket }).collect();
     assert!(shop.verdicts(&server.http, &told).await.iter().all(|status| status == "PENDING"));
     shop.audited().await;
+}
+
+/// Buys on a sale of one and hands out the saved order, to be told again and again.
+async fn a_saved_order(app: &TestApp, buyer: &crate::support::app::Buyer) -> Order {
+    let voucher = app.sale(1).await;
+    let id = app.admitted(&app.buy(buyer, voucher).await);
+    app.settled().await;
+    app.app.services.store.order(id).await.unwrap().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_stands_still_is_closed_with_1013_and_comes_back_to_a_snapshot() {
+    let app = TestApp::start().await;
+    let buyer = app.buyer().await;
+    let order = a_saved_order(&app, &buyer).await;
+    let mut slow = Raw::open(&app.base, &buyer.token).await;
+    let (mut quick, _) = Socket::of(&app.base, &buyer.token).await;
+    let hub = &app.app.services.hub;
+    let sockets = |count: usize| async move {
+        for _ in 0..1_500 {
+            if hub.sockets_of(buyer.id) == count {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("never {count} sockets: {}", hub.sockets_of(buyer.id));
+    };
+    sockets(2).await;
+    // Told for ever, one at a time for whoever reads: only the one that stands still falls behind.
+    let event = OrderEvent { user: buyer.id, order: order.clone() };
+    let mut told = 0;
+    while hub.sockets_of(buyer.id) == 2 {
+        hub.send(&event);
+        quick.wait_for("order.created").await;
+        told += 1;
+        assert!(told < 200_000, "a socket that nobody reads took {told} messages");
+    }
+    sockets(1).await;
+    assert_eq!(slow.read_to_close_code().await, Some(1013), "after {told} messages");
+    let (_, snapshot) = Socket::of(&app.base, &buyer.token).await;
+    assert_eq!(snapshot["orders"][0]["id"], order.id.to_string());
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_is_dead_is_gone_within_two_periods_and_one_that_answers_stays() {
+    let app = TestApp::start().await;
+    let (dead, alive) = (app.buyer().await, app.buyer().await);
+    let raw = Raw::open(&app.base, &dead.token).await; // open, and never answers a ping
+    let (mut socket, _) = Socket::of(&app.base, &alive.token).await;
+    let hub = &app.app.services.hub;
+    let begun = Instant::now();
+    let answering = async { socket.next_ever().await };
+    let gone = async {
+        while hub.sockets_of(dead.id) > 0 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::select! {
+        message = answering => panic!("the one that answers heard {message:?}"),
+        () = gone => {}
+        () = tokio::time::sleep(Duration::from_secs(60)) => panic!("a dead peer is still there"),
+    }
+    assert!((30..43).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    assert_eq!(hub.sockets_of(alive.id), 1);
+    drop(raw);
+    app.finish().await;
 }

@@ -38,6 +38,14 @@ async fn the_button_wakes_up_at_begin_on_the_servers_time(hours: i32) {
     browser.go(&format!("/shop/{}", app.shop)).await;
     let off = browser.js("Date.now()").await.as_i64().unwrap() - app.clock.now().0;
     assert!((off - i64::from(hours) * 3_600_000).abs() < 60_000, "the reader's clock is right: {off}");
+    // What the page believes lies between two readings of the server's clock, give or take the fifth of a second that it may err.
+    browser.reads("[data-connection]", "实时更新中").await;
+    let before = app.clock.now().0;
+    let believed = browser
+        .promised("import(document.querySelector('script[type=module]').src.replace('app.js', 'clock.js')).then(m => m.now())")
+        .await;
+    let (believed, after) = (believed.as_f64().unwrap() as i64, app.clock.now().0);
+    assert!((before - 200..=after + 200).contains(&believed), "{} ms off", believed - before);
     let left = browser.text(&format!("{} time[data-countdown]", card(long))).await;
     assert!(["01:00:00", "59:5", "59:4"].iter().any(|t| left.starts_with(t)), "an hour is left, not {left}");
 

@@ -168,6 +168,12 @@ impl Browser {
         self.driver().execute(format!("return {expression}"), Vec::new()).await.unwrap().json().clone()
     }
 
+    /// What a promise comes to, by an expression of the page.
+    pub async fn promised(&self, expression: &str) -> Value {
+        let script = format!("const done = arguments[arguments.length - 1]; ({expression}).then(done, e => done(String(e)));");
+        self.driver().execute_async(script, Vec::new()).await.unwrap().json().clone()
+    }
+
     /// Path and query of the present page.
     pub async fn path(&self) -> String {
         let url = self.driver().current_url().await.unwrap().to_string();

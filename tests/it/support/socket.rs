@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::{Error, Message};
@@ -95,5 +96,45 @@ impl Socket {
     /// Sends a text.
     pub async fn send(&mut self, text: &str) {
         self.0.send(Message::Text(text.into())).await.unwrap();
+    }
+}
+
+/// A connection that has asked for the upgrade and then reads nothing, with hardly any room for what is sent to it.
+pub struct Raw(TcpStream);
+
+impl Raw {
+    /// Opens `/ws` with a token and reads the answer's head, and no more.
+    pub async fn open(base: &str, token: &str) -> Self {
+        let address = base.trim_start_matches("http://");
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4_096).unwrap();
+        let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
+        let head = format!(
+            "GET /ws HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nauthorization: {token}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            answer.push(stream.read_u8().await.unwrap());
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&answer));
+        Self(stream)
+    }
+
+    /// Reads whatever is there; the code of the close frame that comes last, none when the connection was cut.
+    pub async fn read_to_close_code(&mut self) -> Option<u16> {
+        loop {
+            let kind = self.0.read_u8().await.ok()?;
+            let length = match self.0.read_u8().await.ok()? {
+                126 => usize::from(self.0.read_u16().await.ok()?),
+                short => usize::from(short),
+            };
+            let mut body = vec![0; length];
+            self.0.read_exact(&mut body).await.ok()?;
+            if kind & 0x0f == 8 {
+                return Some(u16::from_be_bytes([body[0], body[1]]));
+            }
+        }
     }
 }
