@@ -78,6 +78,12 @@ pub fn login_code(phone: &str) -> String {
     format!("login:code:{phone}")
 }
 
+/// A captcha's challenge, under its id.
+#[must_use]
+pub fn captcha(id: &str) -> String {
+    format!("captcha:{id}")
+}
+
 /// The state of one limit's bucket.
 #[must_use]
 pub fn limit(bucket: &str, who: &str) -> String {

@@ -1,5 +1,6 @@
 // The click: posted once, grey at once, back with the answer or after 5 s. Without this script the same form works.
 
+import { clear, question, solve, typed } from "./captcha.js";
 import { hold, paint, say, setState } from "./card.js";
 import { heard, timeOfDay } from "./clock.js";
 import { page, t } from "./words.js";
@@ -7,11 +8,13 @@ import { page, t } from "./words.js";
 const GIVE_UP = 5000;
 const STATES = { SOLD_OUT: "soldOut", ENDED: "ended", PAUSED: "paused", NOT_BEGUN: "soon" };
 
-async function post(url) {
+async function post(url, captcha) {
   const stop = new AbortController();
   const timer = setTimeout(() => stop.abort(), GIVE_UP);
   try {
-    const response = await fetch(url, { method: "POST", headers: { accept: "application/json" }, signal: stop.signal });
+    const shown = captcha ? { body: JSON.stringify({ captcha }) } : {};
+    const headers = { accept: "application/json", ...(captcha && { "content-type": "application/json" }) };
+    const response = await fetch(url, { method: "POST", headers, signal: stop.signal, ...shown });
     return { body: await response.json(), wait: response.headers.get("retry-after") };
   } finally {
     clearTimeout(timer);
@@ -43,6 +46,19 @@ function answer(card, body, wait) {
   return false;
 }
 
+// A sale with a captcha asks on the first click; the page solves it by itself where it can, and clicks again.
+async function click(card, button) {
+  const url = `/api/voucher-order/seckill/${card.dataset.voucher}`;
+  const answered = typed(card);
+  clear(card);
+  let heard = await post(url, answered);
+  if (heard.body.code !== "CAPTCHA_REQUIRED" || answered) return heard;
+  button.textContent = t("captcha-solving");
+  const { id } = heard.body.data;
+  const answer = await solve(heard.body.data);
+  return answer ? post(url, { id, answer }) : heard;
+}
+
 async function buy(card, button) {
   card.dataset.busy = "1";
   button.disabled = true;
@@ -51,8 +67,9 @@ async function buy(card, button) {
   say(card, "");
   let leaving = false;
   try {
-    const { body, wait } = await post(`/api/voucher-order/seckill/${card.dataset.voucher}`);
-    leaving = answer(card, body, wait);
+    const { body, wait } = await click(card, button);
+    if (body.code === "CAPTCHA_REQUIRED") question(card, body.data);
+    else leaving = answer(card, body, wait);
   } catch {
     say(card, t("next-uncertain")); // sent or not, we cannot know; a second click cannot buy twice
   }

@@ -26,7 +26,7 @@ use crate::service::reconcile::Reconciler;
 use crate::service::shops::Shops;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
-use crate::web::session::{Life, LoginCodes, RedisSessions, Sessions};
+use crate::web::session::{Captchas, Life, LoginCodes, RedisSessions, Sessions};
 use crate::web::state::{AppState, Parts};
 use crate::worker::consumer::Consumer;
 
@@ -149,6 +149,7 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
         clock: clock.clone(),
         sessions: sessions.clone(),
         codes: LoginCodes::new(data.redis.clone(), sender),
+        captchas: Captchas::new(data.redis.clone()),
         sandbox_sms,
         sandbox_for_all: args.sandbox_payments,
         users: services.users.clone(),

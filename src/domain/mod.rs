@@ -4,6 +4,7 @@
 //! that each rule can be tested over all of its inputs.
 
 pub mod admission;
+pub mod captcha;
 pub mod event;
 pub mod ids;
 pub mod ledger;

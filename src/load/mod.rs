@@ -120,6 +120,7 @@ async fn measure(args: &LoadArgs) -> Result<(Report, Tally, Saved), CannotRun> {
     if listening > buyers.len() {
         return Err(CannotRun(format!("--push {listening} is more than the {} buyers", buyers.len())));
     }
+    refuse_captcha(&args.url, args.voucher, &buyers).await?;
     let connections = (args.connections as usize).min(buyers.len());
     raise_file_limit((connections + listening + 100) as u64)?;
 
@@ -157,6 +158,21 @@ async fn measure(args: &LoadArgs) -> Result<(Report, Tally, Saved), CannotRun> {
     // The bar is drawn to its end before anything else is printed.
     let _ = progress.await;
     Ok((Report::new(&tally, &saved, (listening > 0).then_some(&push)), tally, saved))
+}
+
+/// A captcha is there to keep programs like this one out: measuring its refusals would say nothing of the gate.
+async fn refuse_captcha(target: &Target, voucher: VoucherId, buyers: &[tokens::Buyer]) -> Result<(), CannotRun> {
+    let Some(first) = buyers.first() else { return Ok(()) };
+    let (host, token) = (&target.authority, &first.token);
+    let request = format!("GET /api/captcha/{voucher} HTTP/1.1\r\nhost: {host}\r\nauthorization: {token}\r\n\r\n");
+    let mut client = Client::new(target.clone());
+    match client.ask(request.as_bytes()).await {
+        Ok(answer) if answer.status == 200 => Err(CannotRun(format!(
+            "the sale of voucher {voucher} asks for a captcha, which this load cannot answer: load a sale without one"
+        ))),
+        // Whatever else is wrong, the clicks will tell.
+        _ => Ok(()),
+    }
 }
 
 fn causes(tally: &Tally) -> String {

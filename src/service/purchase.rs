@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::domain::admission::{Admission, Refusal};
 use crate::domain::ids::{Epoch, OrderId, UserId, VoucherId};
+use crate::domain::sale::Sale;
 use crate::domain::ticket::{Ticket, TicketKey};
 use crate::domain::time::Millis;
 use crate::gate::Gate;
@@ -130,13 +131,26 @@ impl Purchase {
         Err(BuyError::Busy)
     }
 
+    /// The sale, when it asks for a captcha and may still be bought; none: nothing is asked. Looks into memory alone.
+    #[must_use]
+    pub fn asks_captcha(&self, voucher: VoucherId) -> Option<Sale> {
+        match self.index.get(voucher) {
+            Known::Sale(_, sale) => Some(sale).filter(|s| s.captcha && self.clock.now() <= s.end + SURELY_OVER),
+            _ => None,
+        }
+    }
+
+    /// The order under which `user` holds a unit of `voucher`, by one read of Redis that takes nothing; none: he holds none.
+    pub async fn held(&self, user: UserId, voucher: VoucherId) -> Result<Option<Answer>, BuyError> {
+        let held = self.gate.find_holder(&[voucher], user).await.map_err(|_| BuyError::Busy)?;
+        Ok(held
+            .first()
+            .map(|(_, order, epoch)| Answer::Held { order: *order, ticket: self.ticket(*order, user, voucher, *epoch, 0) }))
+    }
+
     /// A sale that is over needs no hash; whoever won still hears his order.
     async fn after_the_end(&self, user: UserId, voucher: VoucherId, begin: Millis) -> Result<Answer, BuyError> {
-        let held = self.gate.find_holder(&[voucher], user).await.map_err(|_| BuyError::Busy)?;
-        Ok(match held.first() {
-            Some((_, order, epoch)) => Answer::Held { order: *order, ticket: self.ticket(*order, user, voucher, *epoch, 0) },
-            None => Answer::Refused { why: Refusal::Ended, begin },
-        })
+        Ok(self.held(user, voucher).await?.unwrap_or(Answer::Refused { why: Refusal::Ended, begin }))
     }
 
     fn ticket(&self, order: OrderId, user: UserId, voucher: VoucherId, epoch: Epoch, position: i64) -> String {

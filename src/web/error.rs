@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use crate::domain::admission::Refusal;
+use crate::domain::captcha::Challenge;
 use crate::domain::ids::OrderId;
 use crate::domain::order::Order;
 use crate::domain::time::Millis;
@@ -39,6 +40,8 @@ pub enum Problem {
         /// To ask for it.
         ticket: String,
     },
+    /// The sale asks for a captcha first; here is one.
+    CaptchaRequired(Box<Challenge>),
     /// Phone or password is wrong; which of them is nobody's business.
     BadCredentials,
     /// Not the login code that was sent.
@@ -88,6 +91,7 @@ impl Problem {
         match self {
             Self::Refused { why, .. } => (StatusCode::OK, why.code()),
             Self::Duplicate { .. } => (StatusCode::OK, "DUPLICATE"),
+            Self::CaptchaRequired(_) => (StatusCode::OK, "CAPTCHA_REQUIRED"),
             Self::BadCredentials => (StatusCode::OK, "BAD_CREDENTIALS"),
             Self::BadCode => (StatusCode::OK, "BAD_CODE"),
             Self::BadPhone => (StatusCode::OK, "BAD_PHONE"),

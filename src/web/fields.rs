@@ -107,6 +107,24 @@ impl Fields {
         at.or_else(|| self.wrong(name, FieldError::NotATime))
     }
 
+    /// The value under a name as it came.
+    #[must_use]
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.values.get(name)
+    }
+
+    /// An object inside a JSON object; none when absent or null.
+    pub fn object(&self, name: &str) -> Result<Option<Self>, Problem> {
+        match self.values.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Object(map)) => {
+                let values = map.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+                Ok(Some(Self { values, is_form: false, errors: FieldErrors::new() }))
+            }
+            Some(_) => Err(Problem::Malformed),
+        }
+    }
+
     /// A switch: true or false in JSON, a ticked box in a form; absent: off.
     pub fn switch(&self, name: &str) -> Result<bool, Problem> {
         match self.values.get(name) {

@@ -19,6 +19,8 @@ use crate::web::error::Problem;
 pub enum Bucket {
     /// Clicks on "buy".
     Purchase,
+    /// Asking for a captcha.
+    Captcha,
     /// Logging in, registering and asking for a code.
     Login,
 }

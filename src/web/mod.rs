@@ -3,6 +3,7 @@
 //! Rules live in `domain`, stories in `service`; here a request becomes a call and its answer a page or JSON.
 
 pub mod assets;
+pub mod captcha;
 pub mod client_address;
 pub mod csrf;
 pub mod error;

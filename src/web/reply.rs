@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::domain::admission::Refusal;
 use crate::i18n::{self, Lang};
 use crate::push::order_json::OrderJson;
+use crate::web::captcha::ChallengeJson;
 use crate::web::error::Problem;
 
 /// The field order is the one of the pages that this API was first written for.
@@ -76,6 +77,7 @@ pub fn problem(problem: &Problem, lang: Lang, request_id: &str) -> Response {
             Some(serde_json::json!({ "beginTime": begin, "serverTime": now }))
         }
         Problem::Duplicate { order, .. } => Some(serde_json::json!(order)),
+        Problem::CaptchaRequired(asked) => serde_json::to_value(ChallengeJson::from(asked.as_ref())).ok(),
         Problem::WrongState(order) => serde_json::to_value(OrderJson::from(order.as_ref())).ok(),
         Problem::Invalid(errors) => {
             let fields: BTreeMap<_, _> = errors.iter().map(|(field, e)| (*field, i18n::field_error(lang, e))).collect();

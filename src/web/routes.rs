@@ -13,7 +13,9 @@ use crate::web::csrf::{Csrf, guard};
 use crate::web::error::Problem;
 use crate::web::fields::MAX_BODY;
 use crate::web::finish::finish;
-use crate::web::handlers::{account, admin, callback, front, order_life, orders, purchase, sandbox, shops, users, vouchers};
+use crate::web::handlers::{
+    account, admin, callback, captcha, front, order_life, orders, purchase, sandbox, shops, users, vouchers,
+};
 use crate::web::identify::identify;
 use crate::web::state::AppState;
 use crate::web::{assets, health, request_id, socket};
@@ -25,6 +27,7 @@ pub fn router(state: AppState) -> Router {
     let hot = Router::new()
         .route("/api/voucher-order/seckill/{voucherId}", post(purchase::buy))
         .route("/api/voucher-order/{id}", get(orders::one))
+        .route("/api/captcha/{voucherId}", get(captcha::challenge))
         .route("/ws", get(socket::upgrade));
 
     let api = Router::new()

@@ -21,9 +21,10 @@ use crate::service::shops::Shops;
 use crate::service::users::Users;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
+use crate::web::captcha::Pressure;
 use crate::web::limits::Limits;
 use crate::web::sale_watch::SaleBoard;
-use crate::web::session::{CookieRules, LoginCodes, Sessions};
+use crate::web::session::{Captchas, CookieRules, LoginCodes, Sessions};
 
 /// The parts that `app.rs` hands over.
 pub struct Parts {
@@ -37,6 +38,8 @@ pub struct Parts {
     pub sessions: Sessions,
     /// Login codes.
     pub codes: LoginCodes,
+    /// Challenges that wait for their answer.
+    pub captchas: Captchas,
     /// The sender that shows codes on a page; none: they go elsewhere, or nowhere.
     pub sandbox_sms: Option<Arc<SandboxSms>>,
     /// Whether that page is shown to everybody, or on this machine only.
@@ -81,6 +84,8 @@ pub struct Shared {
     pub limits: Limits,
     /// How the session cookie is written.
     pub cookie: CookieRules,
+    /// How fast challenges are asked for.
+    pub pressure: Pressure,
     /// What watchers of sales were told last.
     pub board: SaleBoard,
 }
@@ -102,7 +107,7 @@ impl AppState {
     pub fn new(parts: Parts) -> Self {
         let limits = Limits::new(parts.rate_limit, parts.clock.clone());
         let cookie = CookieRules::new(parts.public_url.is_tls(), parts.session_max);
-        Self(Arc::new(Shared { parts, limits, cookie, board: SaleBoard::default() }))
+        Self(Arc::new(Shared { parts, limits, cookie, pressure: Pressure::default(), board: SaleBoard::default() }))
     }
 }
 

@@ -8,6 +8,7 @@ mod admission_cases;
 mod architecture;
 mod batcher;
 mod browser;
+mod captcha;
 mod commands;
 mod crowd;
 mod docs;

@@ -6,9 +6,10 @@ use axum::response::{IntoResponse, Redirect, Response};
 use crate::domain::admission::Refusal;
 use crate::domain::ids::VoucherId;
 use crate::service::purchase::Answer;
+use crate::web::captcha::{self, Shown};
 use crate::web::error::Problem;
 use crate::web::extract::{Frame, LoggedIn, PathId, Who};
-use crate::web::fields::OptionalJson;
+use crate::web::fields::{FormFields, OptionalJson};
 use crate::web::handlers::front;
 use crate::web::limits::{Bucket, Client};
 use crate::web::own_path::login_address;
@@ -17,8 +18,11 @@ use crate::web::reply;
 use crate::web::session::SessionUser;
 use crate::web::state::AppState;
 
-async fn ask(state: &AppState, user: &SessionUser, voucher: VoucherId) -> Result<Answer, Problem> {
+async fn ask(state: &AppState, user: &SessionUser, voucher: VoucherId, shown: Option<&Shown>) -> Result<Answer, Problem> {
     state.limits.count(Bucket::Purchase, Client::User(user.id))?;
+    if let Some(held) = captcha::pass(state, user.id, voucher, shown).await? {
+        return Ok(held);
+    }
     let changes = state.hub.changes_of(user.id);
     let answer = state.purchase.buy(user.id, voucher).await?;
     // His open tabs follow the order from here; a socket that comes later finds it in its snapshot.
@@ -37,10 +41,14 @@ pub async fn buy(
     PathId(voucher): PathId<VoucherId>,
     OptionalJson(body): OptionalJson,
 ) -> Result<Response, Problem> {
-    if let Some(fields) = body {
-        fields.only(&["captcha"])?;
-    }
-    match ask(&state, &user, voucher).await? {
+    let shown = match &body {
+        Some(fields) => {
+            fields.only(&["captcha"])?;
+            Shown::in_json(fields)?
+        }
+        None => None,
+    };
+    match ask(&state, &user, voucher, shown.as_ref()).await? {
         Answer::Admitted { order, ticket, .. } => Ok(reply::ok_with_ticket(order, ticket)),
         Answer::Held { order, ticket } => Err(Problem::Duplicate { order, ticket }),
         Answer::Refused { why, begin } => Err(Problem::Refused { why, begin, now: state.clock.now() }),
@@ -53,6 +61,7 @@ pub async fn buy_form(
     Who(visitor): Who,
     PathId(voucher): PathId<VoucherId>,
     Frame(chrome): Frame,
+    FormFields(fields): FormFields,
 ) -> Result<Response, Problem> {
     let user = match LoggedIn::of(visitor.clone()) {
         Ok(LoggedIn(user)) => user,
@@ -63,7 +72,7 @@ pub async fn buy_form(
         }
         Err(problem) => return Err(problem),
     };
-    let problem = match ask(&state, &user, voucher).await {
+    let problem = match ask(&state, &user, voucher, Shown::in_form(&fields).as_ref()).await {
         Ok(Answer::Admitted { order, .. } | Answer::Held { order, .. }) => {
             return Ok(Redirect::to(&format!("/orders/{order}")).into_response());
         }
@@ -76,7 +85,11 @@ pub async fn buy_form(
         _ => None,
     };
     let (_, code) = problem.status_and_code();
-    let alert = Alert { voucher, code, begin, seconds: problem.retry_after() };
+    let asked = match &problem {
+        Problem::CaptchaRequired(asked) => Some((asked.id.clone(), asked.question())),
+        _ => None,
+    };
+    let alert = Alert { voucher, code, begin, seconds: problem.retry_after(), asked };
     // Where the page cannot be made (the database is away) the problem itself is the better answer.
     let Ok(Some(listed)) = state.sales.one(voucher).await else { return Err(problem) };
     front::shop_page(&state, chrome, &visitor, listed.voucher.fields.shop, Some((&alert, &problem))).await

@@ -28,6 +28,8 @@ pub struct Alert {
     pub begin: Option<Millis>,
     /// How long to wait, for `BUSY` and `TOO_MANY_REQUESTS`.
     pub seconds: u64,
+    /// The captcha that stands before the click: its id and its question.
+    pub asked: Option<(String, String)>,
 }
 
 impl Alert {
@@ -93,6 +95,8 @@ pub(super) struct Card {
     pub(super) rules: String,
     pub(super) count: Count,
     pub(super) alert: Option<String>,
+    /// Id and question of a captcha, to be answered with the next click.
+    pub(super) asked: Option<(String, String)>,
     pub(super) action: Action,
     pub(super) why: String,
 }
@@ -125,6 +129,7 @@ impl Card {
             rules: fields.rules.clone(),
             count,
             alert: alert.filter(|a| a.voucher == v.id).map(|a| a.words(c)),
+            asked: alert.filter(|a| a.voucher == v.id).and_then(|a| a.asked.clone()),
             action,
             why,
         }

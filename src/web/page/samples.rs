@@ -181,7 +181,7 @@ fn shop_pages(lang: Lang, pages: &mut Pages) {
     put(pages, "shop", &ShopPage::new(buyer(lang, "/shop/1"), &shop, &vouchers, held, None));
     let codes = ["SOLD_OUT", "NOT_BEGUN", "ENDED", "PAUSED", "BUSY", "UNCERTAIN", "TOO_MANY_REQUESTS"];
     for (code, voucher) in codes.into_iter().zip([14, 11, 15, 13, 10, 10, 10]) {
-        let alert = Alert { voucher: VoucherId(voucher), code, begin: Some(at("12:00:00")), seconds: 3 };
+        let alert = Alert { voucher: VoucherId(voucher), code, begin: Some(at("12:00:00")), seconds: 3, asked: None };
         let page = ShopPage::new(buyer(lang, "/shop/1"), &shop, &vouchers, held, Some(&alert));
         put(pages, &format!("shop-{code}"), &page.with_status(StatusCode::SERVICE_UNAVAILABLE));
     }

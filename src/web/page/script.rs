@@ -23,6 +23,8 @@ const KEYS: &[&str] = &[
     "why-held-plain",
     "buy",
     "buying",
+    "captcha-label",
+    "captcha-solving",
     "label-starts",
     "label-ends",
     "label-paused",

@@ -2,6 +2,7 @@
 //!
 //! No request without a token asks Redis anything. While Redis cannot be asked, sessions seen lately are believed.
 
+mod captchas;
 mod login_codes;
 mod redis_sessions;
 mod token;
@@ -16,6 +17,7 @@ use time::OffsetDateTime;
 use tower_sessions::session::{Id, Record};
 use tower_sessions::{Expiry, Session, SessionStore};
 
+pub use captchas::Captchas;
 pub use login_codes::{LoginCodes, Sent};
 pub use redis_sessions::{RedisSessions, hash_of};
 pub use token::{CookieRules, cookie, token_in_cookie, token_in_header};
