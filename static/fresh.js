@@ -1,5 +1,7 @@
 // Parts of the page, made anew by the server and put in place: only for what is the reader's own, never for a crowd.
 
+import { start as offerToTell } from "./tell.js";
+
 let running = false;
 let again = false;
 const wanted = new Set();
@@ -33,6 +35,7 @@ export async function refresh(selector) {
       for (const each of wanted) swap(next, each);
       wanted.clear();
       document.title = next.title;
+      offerToTell(); // its button may have stood in a part that is gone
     } while (again);
   } catch {
     // offline: the socket's reconnect brings a snapshot, which asks again

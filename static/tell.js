@@ -2,12 +2,20 @@
 
 import { page, t } from "./words.js";
 
+/** States of an order after which nothing is left to tell. */
+const FINAL = ["PAID", "CANCELLED", "REFUNDED", "FAILED"];
+
 const can = () => "Notification" in window && page.user;
 
-/** Offers it beside the connection's state, as long as the reader has neither allowed nor refused it. */
+/** Offers it beside the connection's state, as long as the reader has neither allowed nor refused it and there is news to
+ *  come. Called again whenever a part of the page was put in place anew. */
 export function start() {
   const place = document.querySelector("[data-connection]");
-  if (!place || !can() || Notification.permission !== "default") return;
+  const order = document.querySelector("div[data-order]");
+  const wanted = place && can() && Notification.permission === "default" && !FINAL.includes(order?.dataset.status);
+  const there = document.querySelector("[data-tell]");
+  if (!wanted) there?.remove();
+  if (!wanted || there) return;
   const button = document.createElement("button");
   button.type = "button";
   button.className = "tell small";

@@ -1,15 +1,17 @@
 //! Forms about the user himself: `/login`, `/register`, `/logout`, `/account`.
 
+use std::net::IpAddr;
+
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::web::error::Problem;
-use crate::web::extract::{Caller, Frame, LoggedIn, Who};
+use crate::web::extract::{Caller, ClientAddress, Frame, LoggedIn, Who};
 use crate::web::fields::{FormFields, QueryFields};
 use crate::web::handlers::{sign_in, users};
 use crate::web::own_path::own_path;
-use crate::web::page::{AccountPage, LoginPage, RegisterPage};
+use crate::web::page::{AccountPage, Chrome, LoginPage, RegisterPage};
 use crate::web::state::AppState;
 
 /// The path to go on to; the front page for anything that is not one of ours.
@@ -22,34 +24,63 @@ fn carried(next: &str) -> &str {
     own_path(next).unwrap_or_default()
 }
 
+/// The page of both logins, as far as this shop has both.
+fn login_form(state: &AppState, chrome: Chrome, next: &str, client: IpAddr) -> LoginPage {
+    let page = LoginPage::new(chrome, carried(next));
+    let sandbox = state.sandbox_sms.is_some() && (state.sandbox_for_all || client.is_loopback());
+    if state.codes.can_send() { page.with_codes(sandbox) } else { page }
+}
+
 /// `GET /login`
-pub async fn login_page(Who(visitor): Who, Frame(chrome): Frame, QueryFields(query): QueryFields) -> Response {
+pub async fn login_page(
+    State(state): State<AppState>,
+    Who(visitor): Who,
+    ClientAddress(client): ClientAddress,
+    Frame(chrome): Frame,
+    QueryFields(query): QueryFields,
+) -> Response {
     let next = query.typed("next");
     if visitor.user().is_some() {
         return Redirect::to(onward(next)).into_response();
     }
-    LoginPage::new(chrome, carried(next)).into_response()
+    login_form(&state, chrome, next, client).into_response()
 }
 
-/// `POST /login`
+/// `POST /login`: with a password, with a code, or (`do=code`) to be sent one.
 pub async fn login(
     State(state): State<AppState>,
     caller: Caller,
+    ClientAddress(client): ClientAddress,
     headers: HeaderMap,
     Frame(chrome): Frame,
     FormFields(fields): FormFields,
 ) -> Result<Response, Problem> {
-    let next = fields.typed("next");
+    let (next, phone, asks) = (fields.typed("next"), fields.typed("phone"), fields.typed("do") == "code");
+    // Only the second form has this field.
+    let by_code = asks || fields.text("code")?.is_some();
+    let page = |sent| {
+        let page = login_form(&state, chrome.clone(), next, client);
+        if by_code { page.in_codes(phone, sent) } else { page }
+    };
+    let refused = |problem: Problem| {
+        let (_, code) = problem.status_and_code();
+        let (status, wait) = (problem.page_status(), problem.retry_after());
+        waiting(wait, page(false).refused(status, code, phone, wait).into_response())
+    };
+    if asks {
+        return match sign_in::send_code(&state, caller, phone).await {
+            Ok(()) => Ok(page(true).into_response()),
+            Err(problem @ (Problem::Internal(_) | Problem::Malformed | Problem::NotFound)) => Err(problem),
+            Err(problem) => Ok(refused(problem)),
+        };
+    }
     match sign_in::login(&state, caller, &headers, &fields).await {
         Ok(token) => Ok(sign_in::with_cookie(&state, &token, Redirect::to(onward(next)).into_response())),
         Err(problem @ (Problem::Internal(_) | Problem::Malformed)) => Err(problem),
         Err(problem) => {
-            // A form without a password is a wrong password: one sentence for everything that does not fit.
-            let problem = if matches!(problem, Problem::Invalid(_)) { Problem::BadCredentials } else { problem };
-            let (_, code) = problem.status_and_code();
-            let page = LoginPage::new(chrome, carried(next));
-            let (status, wait) = (problem.page_status(), problem.retry_after());
-            Ok(waiting(wait, page.refused(status, code, fields.typed("phone"), wait).into_response()))
+            // A form without a password or a code is a wrong one: one sentence for everything that does not fit.
+            let nothing = if by_code { Problem::BadCode } else { Problem::BadCredentials };
+            Ok(refused(if matches!(problem, Problem::Invalid(_)) { nothing } else { problem }))
         }
     }
 }

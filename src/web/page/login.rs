@@ -18,6 +18,19 @@ pub struct LoginPage {
     next: String,
     alert: Option<String>,
     phone: Field,
+    /// The way in by a code; none: this shop sends none.
+    by_code: Option<ByCode>,
+}
+
+/// The second form: a phone and the code that was sent to it.
+struct ByCode {
+    /// Shown unfolded: he was using it.
+    open: bool,
+    phone: String,
+    /// A code is on its way.
+    sent: bool,
+    /// The page where the built-in sender shows it; only for who may see that page.
+    sandbox: bool,
 }
 
 impl LoginPage {
@@ -25,7 +38,21 @@ impl LoginPage {
     #[must_use]
     pub fn new(c: Chrome, next: &str) -> Self {
         let phone = Field { name: "phone", ..Field::default() };
-        Self { status: StatusCode::OK, c, next: next.to_owned(), alert: None, phone }
+        Self { status: StatusCode::OK, c, next: next.to_owned(), alert: None, phone, by_code: None }
+    }
+
+    /// With the way in by a code as well. `sandbox`: the reader may look at the page of the built-in sender.
+    #[must_use]
+    pub fn with_codes(mut self, sandbox: bool) -> Self {
+        self.by_code = Some(ByCode { open: false, phone: String::new(), sent: false, sandbox });
+        self
+    }
+
+    /// The second form is the one that was posted, with this phone; `sent`: a code is on its way to it.
+    #[must_use]
+    pub fn in_codes(mut self, phone: &str, sent: bool) -> Self {
+        self.by_code = self.by_code.map(|form| ByCode { open: true, phone: phone.to_owned(), sent, ..form });
+        self
     }
 
     /// The form again, with the phone as typed and the sentence of `code` (`BAD_CREDENTIALS`, `TOO_MANY_REQUESTS`, `BUSY` …).
@@ -33,7 +60,9 @@ impl LoginPage {
     pub fn refused(mut self, status: StatusCode, code: &str, phone: &str, seconds: u64) -> Self {
         self.status = status;
         self.alert = Some(i18n::page_message(self.c.lang, code, "", seconds, ""));
-        phone.clone_into(&mut self.phone.value);
+        if !self.by_code.as_ref().is_some_and(|form| form.open) {
+            phone.clone_into(&mut self.phone.value);
+        }
         self
     }
 }

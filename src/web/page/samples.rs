@@ -191,6 +191,10 @@ fn user_pages(lang: Lang, pages: &mut Pages) {
     put(pages, "login", &LoginPage::new(visitor(lang, "/login?next=/shop/1"), "/shop/1"));
     let refused = LoginPage::new(visitor(lang, "/login"), "").refused(StatusCode::OK, "BAD_CREDENTIALS", "\"><b>", 0);
     put(pages, "login-refused", &refused);
+    let codes = || LoginPage::new(visitor(lang, "/login"), "/shop/1").with_codes(true);
+    put(pages, "login-codes", &codes());
+    put(pages, "login-code-sent", &codes().in_codes("\"><b>", true));
+    put(pages, "login-code-refused", &codes().in_codes("1", false).refused(StatusCode::OK, "BAD_CODE", "1", 0));
     let errors = FieldErrors::from([("phone", FieldError::Person(BadField::Phone))]);
     let register = || RegisterPage::new(visitor(lang, "/register"), "/shop/1");
     put(pages, "register", &register());

@@ -53,6 +53,12 @@ impl LoginCodes {
         Self { redis, sender }
     }
 
+    /// Whether this shop sends codes at all.
+    #[must_use]
+    pub fn can_send(&self) -> bool {
+        self.sender.is_some()
+    }
+
     /// Sends a new code to `phone`, whether or not it has an account: the answer must not tell.
     pub async fn send(&self, phone: &Phone) -> Result<Sent, SessionsAway> {
         let Some(sender) = &self.sender else { return Ok(Sent::NoSender) };
