@@ -54,6 +54,12 @@ pub fn places(lane: Lane) -> String {
     format!("seckill:{{{lane}}}:places")
 }
 
+/// Whose turn it is to audit a lane's sales; saves work, decides nothing.
+#[must_use]
+pub fn audit_turn(lane: Lane) -> String {
+    format!("seckill:{{{lane}}}:audit")
+}
+
 /// The order sequence of a UTC day.
 #[must_use]
 pub fn order_sequence(day: UtcDay) -> String {

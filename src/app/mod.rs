@@ -212,6 +212,7 @@ async fn start_workers(services: &Services, lanes: u16, shutdown: &Shutdown, clo
     }
     services.index.refresh().await.context("cannot read the sales")?;
     shutdown.spawn(crate::worker::reconciler::run(reconciler, services.nudge.clone(), shutdown.clone()));
+    shutdown.spawn(crate::worker::auditor::run(services.drift.clone(), shutdown.clone()));
     Ok(())
 }
 

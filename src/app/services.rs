@@ -17,6 +17,7 @@ use crate::redis::Redis;
 use crate::secrets::Secrets;
 use crate::service::audit::Audit;
 use crate::service::change::Wakes;
+use crate::service::drift::Drift;
 use crate::service::id_blocks::SqlBlocks;
 use crate::service::money::{Money, MoneyParts};
 use crate::service::orders::Orders;
@@ -62,6 +63,8 @@ pub struct Services {
     pub releases: Releases,
     /// Gates put right.
     pub rebuilds: Rebuilds,
+    /// Finds drift between books and gate.
+    pub drift: Drift,
     /// Do the books balance.
     pub audit: Audit,
     /// People.
@@ -110,6 +113,13 @@ impl Services {
         };
         let orders = Orders::new(store.clone(), gate.clone(), queue.clone(), index.clone(), tickets, clock.clone(), lanes);
         let orders = Arc::new(orders);
+        let drift = Drift {
+            store: store.clone(),
+            gate: gate.clone(),
+            queue: queue.clone(),
+            rebuilds: rebuilds.clone(),
+            clock: clock.clone(),
+        };
         let releases = Releases { store: store.clone(), gate: gate.clone(), clock: clock.clone() };
         let money = Arc::new(Money::new(MoneyParts {
             store: store.clone(),
@@ -150,6 +160,7 @@ impl Services {
             hub,
             index,
             rebuilds,
+            drift,
             nudge,
             ids,
         })

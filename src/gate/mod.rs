@@ -6,6 +6,7 @@ pub mod batcher;
 mod load;
 mod look;
 pub mod order_ids;
+mod pages;
 mod tally;
 #[cfg(feature = "fault-injection")]
 mod two_round_trips;
@@ -14,6 +15,7 @@ pub use batcher::{AdmitError, Batcher};
 pub use load::Load;
 pub use look::{GateSnapshot, SaleHash};
 pub use order_ids::{BlockRegistry, IdSource, Registered};
+pub use pages::HoldersPage;
 
 use std::sync::Arc;
 

@@ -8,6 +8,7 @@ pub mod change;
 pub mod code_sender;
 pub mod demo;
 pub mod drain;
+pub mod drift;
 pub mod follow_up;
 pub mod id_blocks;
 pub mod money;

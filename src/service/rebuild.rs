@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::domain::ids::{Epoch, Lane, VoucherId};
+use crate::domain::sale::Sale;
 use crate::gate::{Close, Gate, Load};
 use crate::queue::Queue;
 use crate::queue::StreamId;
 use crate::service::ServiceError;
 use crate::shutdown::Shutdown;
-use crate::store::Store;
+use crate::store::{Store, Tx};
 
 /// How often the drain looks at the stream.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -31,6 +32,63 @@ pub enum Rebuilt {
     GivenUp(&'static str),
     /// No such sale.
     Unknown,
+}
+
+/// Why a gate is rebuilt, for metrics and the audit log.
+#[derive(Debug, Clone)]
+pub struct Cause {
+    /// One word, for the metric.
+    reason: &'static str,
+    /// Whose line the audit log gets; none: the caller writes his own, if any.
+    who: Option<&'static str>,
+    /// What was found.
+    before: Option<String>,
+}
+
+impl Cause {
+    /// Somebody asked for it, and says so himself.
+    #[must_use]
+    pub fn asked() -> Self {
+        Self { reason: "asked", who: None, before: None }
+    }
+
+    /// The shop found by itself that it must be; `before` tells the figures, where they say something.
+    #[must_use]
+    pub fn system(reason: &'static str, before: Option<String>) -> Self {
+        Self { reason, who: Some(SYSTEM), before }
+    }
+
+    fn told(&self) -> String {
+        self.before.as_ref().map_or_else(|| self.reason.to_owned(), |before| format!("{}: {before}", self.reason))
+    }
+}
+
+/// The hold of one rebuild on a gate that it shut.
+#[derive(Debug, Clone, Copy)]
+pub struct Claim {
+    /// The burnt number.
+    number: Epoch,
+    /// SQL's epoch when it was burnt.
+    seen: Epoch,
+    /// The drain goes up to here.
+    last_id: StreamId,
+}
+
+/// What became of shutting a gate.
+#[derive(Debug, Clone, Copy)]
+pub enum Shut {
+    /// It is shut.
+    By(Claim),
+    /// Given up.
+    Not(Rebuilt),
+}
+
+/// The shop itself, in the audit log.
+const SYSTEM: &str = "system";
+
+/// What `live` orders leave of a sale's total; none: there are more of them than units.
+fn left_of(sale: &Sale, live: usize) -> Option<i64> {
+    Some(sale.stock_total - i64::try_from(live).ok()?).filter(|left| *left >= 0)
 }
 
 /// Rebuilds gates.
@@ -53,15 +111,33 @@ pub struct Rebuilds {
 impl Rebuilds {
     /// Rebuilds `voucher`'s gate; `delta` units are put on sale (or taken off it, below zero) in the same transaction.
     pub async fn rebuild(&self, voucher: VoucherId, delta: i64) -> Result<Rebuilt, ServiceError> {
+        self.rebuild_for(voucher, delta, &Cause::asked()).await
+    }
+
+    /// As [`rebuild`](Self::rebuild), counted under its cause, and with a line in the audit log where the cause has one.
+    pub async fn rebuild_for(&self, voucher: VoucherId, delta: i64, cause: &Cause) -> Result<Rebuilt, ServiceError> {
+        match self.shut(voucher).await? {
+            Shut::By(claim) => self.go_on(voucher, claim, delta, cause).await,
+            Shut::Not(why) => Ok(why),
+        }
+    }
+
+    /// The first two steps: burns a number and shuts the gate with it. Whoever did must [`go_on`](Self::go_on): there is no
+    /// other way to open it.
+    pub async fn shut(&self, voucher: VoucherId) -> Result<Shut, ServiceError> {
         // 1: a number that nobody else can have: fencing token now, epoch later. Committed by itself.
-        let Some((claim, seen)) = self.store.burn_claim(voucher).await? else { return Ok(Rebuilt::Unknown) };
+        let Some((number, seen)) = self.store.burn_claim(voucher).await? else { return Ok(Shut::Not(Rebuilt::Unknown)) };
 
         // 2: stamped into the gate; a late close or load with a lower number finds it and is refused.
-        let last_id = match self.gate.close(voucher, claim).await? {
-            Close::Closed { last_id } => last_id,
-            Close::Refused => return Ok(Rebuilt::GivenUp("a later rebuild holds the gate")),
-        };
+        Ok(match self.gate.close(voucher, number).await? {
+            Close::Closed { last_id } => Shut::By(Claim { number, seen, last_id }),
+            Close::Refused => Shut::Not(Rebuilt::GivenUp("a later rebuild holds the gate")),
+        })
+    }
 
+    /// The last three steps, for the claim that shut the gate.
+    pub async fn go_on(&self, voucher: VoucherId, claim: Claim, delta: i64, cause: &Cause) -> Result<Rebuilt, ServiceError> {
+        let Claim { number, seen, last_id } = claim;
         // 3: everything admitted before the close must have its row, for as long as that takes; with a time limit queued
         // buyers would become LOST though Redis lost nothing. A sale of epoch 0 was never opened: no entry can be waiting.
         if seen > 0 && !self.drained(Lane::of(voucher, self.lanes), last_id).await? {
@@ -70,18 +146,29 @@ impl Rebuilds {
 
         // 4: one transaction under the sale's row.
         let mut tx = self.store.begin().await?;
-        if !tx.move_epoch(voucher, seen, claim, delta).await? {
+        if !tx.move_epoch(voucher, seen, number, delta).await? {
             return Ok(Rebuilt::GivenUp("another rebuild moved the epoch"));
         }
         // Read after the lock, not before: everything that changes D waits for this row.
         let Some(sale) = tx.sale_locked(voucher).await? else { return Ok(Rebuilt::Unknown) };
         let holders = tx.live_holders(voucher).await?;
+        let Some(left) = left_of(&sale, holders.len()) else {
+            return Ok(Rebuilt::GivenUp("more live orders than units; a person has to decide"));
+        };
+        if left != sale.stock_left {
+            self.mend_left(&mut tx, &sale, left, cause.reason).await?;
+        }
         // The load absorbs every unit that a release still had to bring back.
         tx.close_releases_of(voucher, self.clock.now()).await?;
+        if let Some(who) = cause.who.filter(|_| seen > 0) {
+            let after = format!("epoch {number}, I {}, D {left}, A {}", sale.stock_total, holders.len());
+            let before = cause.told();
+            tx.audit(who, "gate.rebuild", &format!("voucher {voucher}"), Some(&before), Some(&after), self.clock.now()).await?;
+        }
         let load = Load {
             voucher,
-            claim,
-            left: sale.stock_left,
+            claim: number,
+            left,
             holders: &holders,
             total: sale.stock_total,
             paused: sale.paused,
@@ -94,18 +181,46 @@ impl Rebuilds {
         if let Err(error) = tx.commit().await {
             // Unknown: the commit may have happened. SQL says.
             let now = self.store.sale(voucher).await?.map(|s| s.epoch);
-            if now != Some(claim) {
+            if now != Some(number) {
                 return Err(error.into());
             }
         }
 
         // 5: only now.
-        if self.gate.open(voucher, claim).await? {
-            tracing::info!(voucher.id = %voucher, epoch = claim, "gate open");
-            Ok(Rebuilt::Open(claim))
+        if self.gate.open(voucher, number).await? {
+            tracing::info!(voucher.id = %voucher, epoch = number, "gate open");
+            let reason = if seen == 0 { "first" } else { cause.reason };
+            metrics::counter!("seckill_rebuilds_total", "reason" => reason).increment(1);
+            Ok(Rebuilt::Open(number))
         } else {
             Ok(Rebuilt::GivenUp("a later rebuild holds the gate"))
         }
+    }
+
+    /// Makes the books of a sale that is over balance again: what its live orders leave of its total is what is left. Its
+    /// gate is not needed any more. False: more live orders than units; nothing was changed.
+    pub async fn mend_books(&self, voucher: VoucherId, why: &str) -> Result<bool, ServiceError> {
+        let mut tx = self.store.begin().await?;
+        let Some(sale) = tx.sale_locked(voucher).await? else { return Ok(false) };
+        let Some(left) = left_of(&sale, tx.live_holders(voucher).await?.len()) else {
+            tracing::error!(voucher.id = %voucher, "more live orders than units; a person has to decide");
+            return Ok(false);
+        };
+        if left != sale.stock_left {
+            self.mend_left(&mut tx, &sale, left, why).await?;
+        }
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// Order rows are what buyers were told, so they stand; what is left is a count beside them, and follows.
+    async fn mend_left(&self, tx: &mut Tx, sale: &Sale, left: i64, why: &str) -> Result<(), ServiceError> {
+        tracing::error!(voucher.id = %sale.voucher, was = sale.stock_left, left, "the books do not balance; what is left is counted anew");
+        tx.mend_stock_left(sale.voucher, left).await?;
+        let (before, after) = (format!("D {}; {why}", sale.stock_left), format!("D {left}"));
+        let subject = format!("voucher {}", sale.voucher);
+        tx.audit(SYSTEM, "books.mend", &subject, Some(&before), Some(&after), self.clock.now()).await?;
+        Ok(())
     }
 
     /// Waits until the first entry left in the lane's stream is younger than `last_id`; false: gave up.

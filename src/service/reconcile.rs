@@ -15,7 +15,7 @@ use crate::domain::ledger;
 use crate::domain::sale::Sale;
 use crate::gate::{Gate, GateSnapshot};
 use crate::service::ServiceError;
-use crate::service::rebuild::{Rebuilds, Rebuilt};
+use crate::service::rebuild::{Cause, Rebuilds, Rebuilt};
 use crate::service::sale_index::{CLOSED_WITHIN, SaleIndex};
 use crate::store::Store;
 
@@ -52,32 +52,70 @@ pub enum Finding {
     Closed,
     /// Only the pause differs from SQL.
     PauseDiffers,
-    /// Must be rebuilt; why.
-    Broken(&'static str),
+    /// Must be rebuilt.
+    Broken(Misfit),
+}
+
+/// Why a gate must be rebuilt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Misfit {
+    /// The sale's hash is missing.
+    Hash,
+    /// The stock key is missing.
+    Stock,
+    /// The gate was loaded on another server.
+    RunId,
+    /// The stream is missing.
+    Stream,
+    /// The gate's epoch is not the database's.
+    Epoch,
+    /// Stock and holders do not add up to the total.
+    Sum,
+    /// The gate's total is not the database's.
+    Total,
+    /// Closed for longer than a rebuild.
+    Closed,
+}
+
+impl Misfit {
+    /// One word, for the metric.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Hash => "hash",
+            Self::Stock => "stock",
+            Self::RunId => "run_id",
+            Self::Stream => "stream",
+            Self::Epoch => "epoch",
+            Self::Sum => "sum",
+            Self::Total => "total",
+            Self::Closed => "closed",
+        }
+    }
 }
 
 /// Compares one gate with SQL's sale. Pure.
 #[must_use]
 pub fn compare(sale: &Sale, gate: &GateSnapshot) -> Finding {
-    let Some(hash) = &gate.sale else { return Finding::Broken("the sale's hash is missing") };
-    let Some(stock) = gate.stock else { return Finding::Broken("the stock key is missing") };
+    let Some(hash) = &gate.sale else { return Finding::Broken(Misfit::Hash) };
+    let Some(stock) = gate.stock else { return Finding::Broken(Misfit::Stock) };
     if !hash.run_id_fits {
-        return Finding::Broken("the gate was loaded on another server");
+        return Finding::Broken(Misfit::RunId);
     }
     if !gate.stream_there {
-        return Finding::Broken("the stream is missing");
+        return Finding::Broken(Misfit::Stream);
     }
     if !hash.open {
         return Finding::Closed;
     }
     if hash.epoch != sale.epoch {
-        return Finding::Broken("the gate's epoch is not the database's");
+        return Finding::Broken(Misfit::Epoch);
     }
     if !ledger::gate_sum_holds(stock, gate.holders, hash.total) {
-        return Finding::Broken("stock and holders do not add up to the total");
+        return Finding::Broken(Misfit::Sum);
     }
     if hash.total != sale.stock_total {
-        return Finding::Broken("the gate's total is not the database's");
+        return Finding::Broken(Misfit::Total);
     }
     if hash.paused == sale.paused { Finding::Fits } else { Finding::PauseDiffers }
 }
@@ -148,7 +186,7 @@ impl Reconciler {
             if !self.closed_too_long(sale.voucher) {
                 return Ok(false);
             }
-            finding = Finding::Broken("closed for longer than a rebuild");
+            finding = Finding::Broken(Misfit::Closed);
         } else {
             self.closed().remove(&sale.voucher);
         }
@@ -170,9 +208,14 @@ impl Reconciler {
             }
             Finding::Broken(why) => {
                 if sale.epoch > 0 {
-                    tracing::warn!(voucher.id = %sale.voucher, why, "rebuilding the gate");
+                    tracing::warn!(voucher.id = %sale.voucher, ?why, "rebuilding the gate");
                 }
-                match self.rebuilds.rebuild(sale.voucher, 0).await? {
+                let stock = gate.stock.map_or_else(|| String::from("none"), |stock| stock.to_string());
+                let before = format!(
+                    "epoch {}, I {}, D {}, gate: stock {stock}, holders {}",
+                    sale.epoch, sale.stock_total, sale.stock_left, gate.holders
+                );
+                match self.rebuilds.rebuild_for(sale.voucher, 0, &Cause::system(why.word(), Some(before))).await? {
                     Rebuilt::Open(_) => {
                         self.closed().remove(&sale.voucher);
                         Ok(true)

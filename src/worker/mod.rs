@@ -1,6 +1,7 @@
 //! When, not what: the loops that run services until the process ends. Each step is a public function, so that tests can
 //! run it by hand.
 
+pub mod auditor;
 pub mod backoff;
 pub mod consumer;
 pub mod expirer;

@@ -12,6 +12,7 @@ mod captcha;
 mod commands;
 mod crowd;
 mod docs;
+mod drift;
 mod every_click;
 mod forms;
 mod hmdp;

@@ -14,6 +14,7 @@ on_both!(
     a_claim_is_burnt_once_and_an_epoch_moves_only_from_the_one_that_was_seen,
     units_are_taken_under_their_epoch_and_never_below_nothing,
     a_sale_is_paused_by_the_first_of_two,
+    orders_tell_how_they_stand_a_page_at_a_time,
     the_figures_of_a_sale_balance_in_one_snapshot,
     two_transactions_of_one_sale_take_turns,
 );
@@ -158,4 +159,37 @@ async fn two_transactions_of_one_sale_take_turns(db: Database) {
     let taken = futures_util::future::join_all(buyers).await;
     assert!(taken.into_iter().all(|taken| taken));
     assert_eq!(db.store.sale(id).await.unwrap().unwrap().stock_left, 0);
+}
+
+async fn orders_tell_how_they_stand_a_page_at_a_time(db: Database) {
+    let (voucher, users) = db.sale(5, 3).await;
+    let orders: Vec<_> = users.iter().zip(1..).map(|(user, n)| order(n, *user, voucher)).collect();
+    let ids = db.place(&orders).await;
+    let page = db.store.live_page(voucher, users[0], 10).await.unwrap();
+    assert_eq!(page, [(users[1], ids[1]), (users[2], ids[2])], "above the given user, by user");
+    assert_eq!(db.store.live_page(voucher, seckill::domain::ids::UserId(0), 1).await.unwrap(), [(users[0], ids[0])]);
+
+    let stamps = Stamps { closed_at: Some(NOW), close_reason: Some(CloseReason::User), ..Stamps::default() };
+    let mut tx = db.store.begin().await.unwrap();
+    for (order, release) in [(&orders[0], true), (&orders[1], false)] {
+        tx.transition(order.id, Status::Pending, Status::Cancelled, &stamps).await.unwrap().unwrap();
+        if release {
+            tx.put_releases(&[Release { voucher, user: order.user, order: order.id }], NOW).await.unwrap();
+        }
+    }
+    tx.commit().await.unwrap();
+    let unknown = seckill::domain::ids::OrderId::new(NOW, 99);
+    let mut standings = db.store.standings(&[ids[0], ids[1], ids[2], unknown]).await.unwrap();
+    standings.sort_by_key(|row| row.order);
+    let told: Vec<_> = standings.iter().map(|row| (row.order, row.user, row.live, row.releasing)).collect();
+    let expected = [(ids[0], users[0], false, true), (ids[1], users[1], false, false), (ids[2], users[2], true, false)];
+    assert_eq!(told, expected);
+    assert!(standings.iter().all(|row| row.voucher == voucher));
+
+    let mut tx = db.store.begin().await.unwrap();
+    tx.sale_locked(voucher).await.unwrap().unwrap();
+    tx.mend_stock_left(voucher, 4).await.unwrap();
+    assert!(tx.mend_stock_left(voucher, 6).await.is_err(), "more than the total");
+    tx.rollback().await.unwrap();
+    assert_eq!(db.store.sale(voucher).await.unwrap().unwrap().stock_left, 2);
 }

@@ -319,6 +319,19 @@ impl TestApp {
         sqlx::SqliteConnection::connect(self.data_dir().join("seckill.db").to_str().unwrap()).await.unwrap()
     }
 
+    /// A statement of somebody who works on this shop's database by hand.
+    pub async fn execute(&self, text: String) {
+        use sqlx::{Connection, Executor};
+        let text = sqlx::AssertSqlSafe(text);
+        match &self.args.data.database_url {
+            None => drop(self.sqlite().await.execute(text).await.unwrap()),
+            Some(url) => {
+                let mut connection = sqlx::PgConnection::connect(url.expose_secret()).await.unwrap();
+                connection.execute(text).await.unwrap();
+            }
+        }
+    }
+
     /// Somebody else holds the write lock of this shop's SQLite file, until released.
     pub async fn lock_sqlite(&self) -> WriteLock {
         let mut connection = self.sqlite().await;
