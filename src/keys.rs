@@ -35,6 +35,12 @@ pub fn sale(lane: Lane, voucher: VoucherId) -> String {
     format!("seckill:{{{lane}}}:sale:{voucher}")
 }
 
+/// Bit string by user id: who was turned away from a sale.
+#[must_use]
+pub fn turned_away(lane: Lane, voucher: VoucherId) -> String {
+    format!("seckill:{{{lane}}}:away:{voucher}")
+}
+
 /// The set of vouchers that were loaded into a lane, so that a re-created stream can close them all.
 #[must_use]
 pub fn lane_sales(lane: Lane) -> String {

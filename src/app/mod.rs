@@ -155,6 +155,7 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
         users: services.users.clone(),
         shops: Shops::new(services.store.clone()),
         sales: services.sales.clone(),
+        desk: services.desk.clone(),
         purchase: services.purchase.clone(),
         orders: services.orders.clone(),
         hub: services.hub.clone(),
@@ -170,6 +171,7 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
     });
     let stop_listening = Shutdown::default();
     let router = if args.roles.web {
+        services.desk.start_sampling(&shutdown);
         shutdown.spawn(crate::web::sale_watch::run(state.clone()));
         shutdown.spawn(crate::web::queue_watch::run(state.clone()));
         shutdown.spawn(crate::web::session_watch::run(state.clone()));
@@ -197,6 +199,7 @@ async fn start_workers(services: &Services, lanes: u16, shutdown: &Shutdown, clo
     let wake = services.money.wakes.releases.clone();
     shutdown.spawn(crate::worker::releaser::run(services.releases.clone(), wake, shutdown.clone()));
     crate::worker::money::start(&services.money, clock, shutdown);
+    crate::worker::reporter::start(services.desk.reports.clone(), shutdown);
     let reconciler = Reconciler {
         store: services.store.clone(),
         gate: services.gate.clone(),

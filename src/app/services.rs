@@ -17,6 +17,7 @@ use crate::redis::Redis;
 use crate::secrets::Secrets;
 use crate::service::audit::Audit;
 use crate::service::change::Wakes;
+use crate::service::desk::Desk;
 use crate::service::drift::Drift;
 use crate::service::id_blocks::SqlBlocks;
 use crate::service::money::{Money, MoneyParts};
@@ -71,6 +72,8 @@ pub struct Services {
     pub users: Users,
     /// What becomes of a saved order.
     pub money: Arc<Money>,
+    /// The control room.
+    pub desk: Arc<Desk>,
     /// Wakes the reconciler.
     pub nudge: Nudge,
     /// Where order ids come from.
@@ -143,12 +146,16 @@ impl Services {
             bus: bus.clone(),
             clock: clock.clone(),
         };
+        let sales = Arc::new(sales);
+        let place = PlaceOrders::new(store.clone(), clock.clone(), args.pay_window.0);
+        let desk = Desk::new(sales.clone(), place.clone(), queue.clone(), hub.clone(), money.wakes.clone());
         Ok(Self {
-            place: PlaceOrders::new(store.clone(), clock.clone(), args.pay_window.0),
+            desk: Arc::new(desk),
+            place,
             releases,
             audit: Audit { store: store.clone(), gate: gate.clone(), queue: queue.clone(), clock: clock.clone(), lanes },
             users: Users::new(store.clone(), clock.clone())?,
-            sales: Arc::new(sales),
+            sales,
             purchase: Arc::new(purchase),
             orders,
             money,

@@ -129,17 +129,22 @@ fn check_price(errors: &mut FieldErrors, field: &'static str, price: Option<Fen>
     }
 }
 
+/// Checks the texts of a voucher and adds what is wrong to `errors` (an error already there for a field stays).
+pub fn check_texts(errors: &mut FieldErrors, title: &str, sub_title: &str, rules: &str) {
+    if title.trim().is_empty() {
+        errors.entry("title").or_insert(FieldError::Missing);
+    }
+    check_text(errors, "title", title, 100, false);
+    check_text(errors, "subTitle", sub_title, 200, false);
+    check_text(errors, "rules", rules, 2000, true);
+}
+
 impl VoucherFields {
     /// Checks every field and adds what is wrong to `errors` (an error already there for a field stays).
     /// The result may be saved only when `errors` is empty.
     #[must_use]
     pub fn check(self, errors: &mut FieldErrors) -> NewVoucher {
-        if self.title.trim().is_empty() {
-            errors.entry("title").or_insert(FieldError::Missing);
-        }
-        check_text(errors, "title", &self.title, 100, false);
-        check_text(errors, "subTitle", &self.sub_title, 200, false);
-        check_text(errors, "rules", &self.rules, 2000, true);
+        check_texts(errors, &self.title, &self.sub_title, &self.rules);
         let pay_value = check_price(errors, "payValue", self.pay_value);
         let actual_value = check_price(errors, "actualValue", self.actual_value);
         let shop = self.shop.unwrap_or_else(|| {

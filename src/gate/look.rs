@@ -181,13 +181,13 @@ impl Gate {
     }
 }
 
-fn read<T: redis::FromRedisValue>(value: redis::Value) -> Result<T, GateError> {
+pub(super) fn read<T: redis::FromRedisValue>(value: redis::Value) -> Result<T, GateError> {
     let value = value.extract_error()?;
     redis::from_redis_value(value).map_err(|e| GateError::BadReply(e.to_string()))
 }
 
 /// As [`read`]; none when the key is of another type than was asked for.
-fn typed<T: redis::FromRedisValue>(value: redis::Value) -> Result<Option<T>, GateError> {
+pub(super) fn typed<T: redis::FromRedisValue>(value: redis::Value) -> Result<Option<T>, GateError> {
     match value {
         redis::Value::ServerError(error) if error.code() == "WRONGTYPE" => Ok(None),
         redis::Value::ServerError(error) => Err(redis::RedisError::from(error).into()),
@@ -195,7 +195,7 @@ fn typed<T: redis::FromRedisValue>(value: redis::Value) -> Result<Option<T>, Gat
     }
 }
 
-fn read_sale(hash: &HashMap<String, String>, run_id: Option<&str>) -> Option<SaleHash> {
+pub(super) fn read_sale(hash: &HashMap<String, String>, run_id: Option<&str>) -> Option<SaleHash> {
     let number = |name: &str| hash.get(name)?.parse::<i64>().ok();
     Some(SaleHash {
         open: hash.get("state")? == "open",
@@ -209,7 +209,7 @@ fn read_sale(hash: &HashMap<String, String>, run_id: Option<&str>) -> Option<Sal
     })
 }
 
-fn read_refused(hash: &HashMap<String, String>) -> Vec<(String, i64)> {
+pub(super) fn read_refused(hash: &HashMap<String, String>) -> Vec<(String, i64)> {
     let mut refused: Vec<_> =
         hash.iter().filter_map(|(name, n)| Some((name.strip_prefix("refused:")?.to_owned(), n.parse().ok()?))).collect();
     refused.sort();

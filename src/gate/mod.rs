@@ -3,6 +3,7 @@
 //! Nothing is decided here and nothing is retried but a script that the server does not know. SQL is not visible.
 
 pub mod batcher;
+mod figures;
 mod load;
 mod look;
 pub mod order_ids;
@@ -12,6 +13,7 @@ mod tally;
 mod two_round_trips;
 
 pub use batcher::{AdmitError, Batcher};
+pub use figures::{GateFigures, TurnedAway};
 pub use load::Load;
 pub use look::{GateSnapshot, SaleHash};
 pub use order_ids::{BlockRegistry, IdSource, Registered};
@@ -155,7 +157,7 @@ impl Gate {
             .await?;
         let verdicts = read_admissions(voucher, &reply, buyers);
         let verdicts = verdicts.ok_or_else(|| GateError::BadReply(format!("admit: {reply:?}")))?;
-        self.tally.add(voucher, &verdicts);
+        self.tally.add(voucher, buyers, &verdicts);
         Ok(verdicts)
     }
 

@@ -348,6 +348,12 @@ impl Hub {
         self.sale_events.subscribe()
     }
 
+    /// How many sockets are open here.
+    #[must_use]
+    pub fn sockets(&self) -> usize {
+        self.lock().sockets.len()
+    }
+
     /// The vouchers that at least one socket watches.
     #[must_use]
     pub fn watched(&self) -> Vec<VoucherId> {

@@ -277,7 +277,7 @@ impl Orders {
 }
 
 /// An admitted id without a row.
-fn placeless(id: OrderId, user: UserId, voucher: &Voucher, epoch: Epoch) -> Order {
+pub(super) fn placeless(id: OrderId, user: UserId, voucher: &Voucher, epoch: Epoch) -> Order {
     Order {
         id,
         user,

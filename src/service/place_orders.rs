@@ -63,6 +63,33 @@ enum Attempt {
     Again,
 }
 
+/// What the statements of a batch made of it; nothing is committed yet.
+pub(super) enum Decided {
+    /// Each order has its outcome.
+    Rows(Outcome),
+    /// As [`Attempt::Wall`]: roll back.
+    Wall,
+    /// As [`Attempt::Again`]: roll back.
+    Again,
+}
+
+/// The outcomes of a batch; who is in neither has a row of before.
+pub(super) struct Outcome {
+    inserted: HashSet<OrderId>,
+    failed: HashSet<OrderId>,
+    paid: HashMap<OrderId, Order>,
+}
+
+/// What became of an order that the books did not take; nothing is committed yet.
+pub(super) enum Alone {
+    /// It has a FAILED row.
+    Failed(CloseReason),
+    /// A person must decide: roll back.
+    Stuck(&'static str),
+    /// As [`Attempt::Again`]: roll back.
+    Again,
+}
+
 /// How often a batch is tried again because others moved under it, before it counts as "later".
 const MOST_AGAINS: u32 = 8;
 
@@ -132,11 +159,24 @@ impl PlaceOrders {
     /// One transaction for all of `part`.
     async fn attempt(&self, part: &[(&Delivery, Entry)]) -> Result<Attempt, StoreError> {
         let mut done = Placed::default();
-        let orders = self.new_orders(part).await?;
+        let orders = self.new_orders(&part.iter().map(|(_, entry)| *entry).collect::<Vec<_>>()).await?;
         let mut tx = self.store.begin().await?;
+        let outcome = match self.decide(&mut tx, &orders, &mut done).await? {
+            Decided::Rows(outcome) => outcome,
+            Decided::Wall => return Ok(Attempt::Wall),
+            Decided::Again => return Ok(Attempt::Again),
+        };
+        // 5: only a known commit may be acknowledged; an unknown one comes back as an error and the batch is done again.
+        tx.commit().await?;
+        done.settled.extend(part.iter().map(|(delivery, entry)| (delivery.stream_id, Some(entry.order))));
+        self.report(&orders, outcome, &mut done).await?;
+        Ok(Attempt::Done(Box::new(done)))
+    }
 
+    /// Steps 1 to 4, in a transaction that somebody else commits: what each of `orders`, in ascending order of ids, became.
+    pub(super) async fn decide(&self, tx: &mut Tx, orders: &[NewOrder], done: &mut Placed) -> Result<Decided, StoreError> {
         // 1: the outcome rows. What conflicts is not returned, for either of two reasons.
-        let inserted: HashSet<OrderId> = tx.insert_pending(&orders).await?.into_iter().collect();
+        let inserted: HashSet<OrderId> = tx.insert_pending(orders).await?.into_iter().collect();
 
         // 2: which reason? The same buyer's row is a repeat, another buyer's an alarm, none means that he has a live order.
         let missing: Vec<&NewOrder> = orders.iter().filter(|o| !inserted.contains(&o.id)).collect();
@@ -147,7 +187,7 @@ impl PlaceOrders {
             for order in missing {
                 match known.get(&order.id) {
                     Some(row) if row.user == order.user && row.voucher == order.voucher => {}
-                    Some(_) => return Ok(Attempt::Wall), // alone it is buried
+                    Some(_) => return Ok(Decided::Wall), // alone it is buried
                     None => duplicates.push(*order),
                 }
             }
@@ -157,7 +197,7 @@ impl PlaceOrders {
             let failed: HashSet<OrderId> =
                 tx.insert_failed(&duplicates, CloseReason::Duplicate, now).await?.into_iter().collect();
             if failed.len() != duplicates.len() {
-                return Ok(Attempt::Again); // somebody else decided it between the two statements
+                return Ok(Decided::Again); // somebody else decided it between the two statements
             }
             // A release only where our own FAILED row was written: else the unit of a live order would go back on sale.
             let releases: Vec<Release> = duplicates.iter().map(release_of).collect();
@@ -169,7 +209,7 @@ impl PlaceOrders {
         let placed: Vec<OrderId> = inserted.iter().copied().collect();
         let mut paid: HashMap<OrderId, Order> = HashMap::new();
         for payment in tx.early_payments_of(&placed).await? {
-            match settle(&mut tx, &payment, self.clock.now()).await? {
+            match settle(tx, &payment, self.clock.now()).await? {
                 Settled::Paid(order) => drop(paid.insert(order.id, *order)),
                 Settled::Owed(_) | Settled::Waits | Settled::Decided => {}
             }
@@ -179,7 +219,7 @@ impl PlaceOrders {
         // 4: the hot rows, last and in voucher order, under the entry's epoch; k counts new rows only, and 0 still takes the
         // row, so that no verdict but LOST can be committed after a rebuild closed the books.
         let mut taken: BTreeMap<(VoucherId, Epoch), i64> = BTreeMap::new();
-        for order in &orders {
+        for order in orders {
             let new = inserted.contains(&order.id);
             if new || duplicates.iter().any(|d| d.id == order.id) {
                 *taken.entry((order.voucher, order.epoch)).or_default() += i64::from(new);
@@ -187,34 +227,21 @@ impl PlaceOrders {
         }
         for ((voucher, epoch), k) in taken {
             if !tx.take_units(voucher, epoch, k).await? {
-                return Ok(Attempt::Wall);
+                return Ok(Decided::Wall);
             }
         }
-
-        // 5: only a known commit may be acknowledged; an unknown one comes back as an error and the batch is done again.
-        tx.commit().await?;
-        let failed: HashSet<OrderId> = duplicates.iter().map(|d| d.id).collect();
-        self.report(part, &orders, &inserted, &failed, &mut done).await?;
-        done.events.extend(paid.into_values().map(|order| OrderEvent { user: order.user, order }));
-        Ok(Attempt::Done(Box::new(done)))
+        let failed = duplicates.iter().map(|d| d.id).collect();
+        Ok(Decided::Rows(Outcome { inserted, failed, paid }))
     }
 
-    /// What to acknowledge and tell of a committed batch.
-    async fn report(
-        &self,
-        part: &[(&Delivery, Entry)],
-        orders: &[NewOrder],
-        inserted: &HashSet<OrderId>,
-        failed: &HashSet<OrderId>,
-        done: &mut Placed,
-    ) -> Result<(), StoreError> {
-        for ((delivery, entry), order) in part.iter().zip(orders) {
-            done.settled.push((delivery.stream_id, Some(entry.order)));
-            let title = self.voucher(entry.voucher).await?.map(|v| v.fields.title.clone()).unwrap_or_default();
-            if inserted.contains(&order.id) {
+    /// What to tell of committed orders.
+    pub(super) async fn report(&self, orders: &[NewOrder], outcome: Outcome, done: &mut Placed) -> Result<(), StoreError> {
+        for order in orders {
+            let title = self.voucher(order.voucher).await?.map(|v| v.fields.title.clone()).unwrap_or_default();
+            if outcome.inserted.contains(&order.id) {
                 done.created += 1;
                 done.events.push(OrderEvent { user: order.user, order: shown(order, title, Status::Pending, None) });
-            } else if failed.contains(&order.id) {
+            } else if outcome.failed.contains(&order.id) {
                 done.failed += 1;
                 done.events.push(OrderEvent {
                     user: order.user,
@@ -225,49 +252,66 @@ impl PlaceOrders {
                 done.events.push(OrderEvent { user: order.user, order });
             }
         }
+        done.events.extend(outcome.paid.into_values().map(|order| OrderEvent { user: order.user, order }));
         Ok(())
     }
 
     /// An entry that did not go through with others: decide it by what SQL says now.
     async fn alone(&self, lane: Lane, (delivery, entry): (&Delivery, Entry)) -> Result<Attempt, StoreError> {
-        let orders = self.new_orders(&[(delivery, entry)]).await?;
+        let orders = self.new_orders(&[entry]).await?;
         let order = &orders[0];
         let mut done = Placed::default();
         let mut tx = self.store.begin().await?;
+        let reason = match self.decide_alone(&mut tx, order, &mut done).await? {
+            Alone::Failed(reason) => reason,
+            Alone::Stuck(why) => return self.bury_in(tx, lane, delivery, why).await,
+            Alone::Again => return Ok(Attempt::Again),
+        };
+        tx.commit().await?;
+        done.settled.push((delivery.stream_id, Some(order.id)));
+        self.report_failed(order, reason, &mut done).await?;
+        Ok(Attempt::Done(Box::new(done)))
+    }
+
+    /// Decides one order that the books did not take, in a transaction that somebody else commits.
+    pub(super) async fn decide_alone(&self, tx: &mut Tx, order: &NewOrder, done: &mut Placed) -> Result<Alone, StoreError> {
         if let Some(row) = tx.identify(&[order.id]).await?.first() {
             if row.user == order.user && row.voucher == order.voucher {
-                return Ok(Attempt::Again);
+                return Ok(Alone::Again);
             }
             tracing::error!(order.id = %order.id, "an order id was born twice; the entry is put aside");
-            return self.bury_in(tx, lane, delivery, "its order id belongs to another buyer").await;
+            return Ok(Alone::Stuck("its order id belongs to another buyer"));
         }
         let now = self.clock.now();
         let reason = match tx.sale_epoch_and_left(order.voucher).await? {
-            None => return self.bury_in(tx, lane, delivery, "its voucher has no sale").await,
+            None => return Ok(Alone::Stuck("its voucher has no sale")),
             // The gate was rebuilt since: the books were closed without this entry. No release: the load absorbed the unit.
             Some((epoch, _)) if epoch > order.epoch => CloseReason::Lost,
             Some((epoch, _)) if epoch < order.epoch => {
-                return self.bury_in(tx, lane, delivery, "its epoch is newer than the database's: the database went back").await;
+                return Ok(Alone::Stuck("its epoch is newer than the database's: the database went back"));
             }
-            Some((_, left)) if left >= 1 => return Ok(Attempt::Again),
+            Some((_, left)) if left >= 1 => return Ok(Alone::Again),
             Some(_) => CloseReason::SoldOut,
         };
-        if tx.insert_failed(&orders, reason, now).await?.is_empty() {
-            return Ok(Attempt::Again);
+        if tx.insert_failed(std::slice::from_ref(order), reason, now).await?.is_empty() {
+            return Ok(Alone::Again);
         }
         if reason == CloseReason::SoldOut {
             tx.put_releases(&[release_of(order)], now).await?;
             done.releases = true;
             if !tx.touch_sale_sold_out(order.voucher, order.epoch).await? {
-                return Ok(Attempt::Again);
+                return Ok(Alone::Again);
             }
         }
-        tx.commit().await?;
-        done.settled.push((delivery.stream_id, Some(order.id)));
-        done.failed = 1;
+        Ok(Alone::Failed(reason))
+    }
+
+    /// What to tell of an order that is committed as FAILED.
+    pub(super) async fn report_failed(&self, order: &NewOrder, why: CloseReason, done: &mut Placed) -> Result<(), StoreError> {
+        done.failed += 1;
         let title = self.voucher(order.voucher).await?.map(|v| v.fields.title.clone()).unwrap_or_default();
-        done.events.push(OrderEvent { user: order.user, order: shown(order, title, Status::Failed, Some(reason)) });
-        Ok(Attempt::Done(Box::new(done)))
+        done.events.push(OrderEvent { user: order.user, order: shown(order, title, Status::Failed, Some(why)) });
+        Ok(())
     }
 
     /// Puts an entry aside: committed first, acknowledged after. No order row, and holder and unit stay, until a person
@@ -299,7 +343,7 @@ impl PlaceOrders {
         Ok(Attempt::Done(Box::new(Placed { settled: vec![(delivery.stream_id, order)], buried: 1, ..Placed::default() })))
     }
 
-    async fn voucher(&self, id: VoucherId) -> Result<Option<Arc<Voucher>>, StoreError> {
+    pub(super) async fn voucher(&self, id: VoucherId) -> Result<Option<Arc<Voucher>>, StoreError> {
         if let Some(known) = self.vouchers.get(&id).await {
             return Ok(Some(known));
         }
@@ -309,10 +353,11 @@ impl PlaceOrders {
         Ok(Some(read))
     }
 
-    async fn new_orders(&self, part: &[(&Delivery, Entry)]) -> Result<Vec<NewOrder>, StoreError> {
+    /// The rows that these entries are to become.
+    pub(super) async fn new_orders(&self, entries: &[Entry]) -> Result<Vec<NewOrder>, StoreError> {
         let now = self.clock.now();
-        let mut orders = Vec::with_capacity(part.len());
-        for (_, entry) in part {
+        let mut orders = Vec::with_capacity(entries.len());
+        for entry in entries {
             let pay_amount = self.voucher(entry.voucher).await?.map(|v| v.fields.pay_value).ok_or_else(unsettled)?;
             orders.push(NewOrder {
                 id: entry.order,
@@ -367,7 +412,7 @@ fn unsettled() -> StoreError {
 }
 
 /// What gives the unit of a FAILED order back.
-fn release_of(order: &NewOrder) -> Release {
+pub(super) fn release_of(order: &NewOrder) -> Release {
     Release { voucher: order.voucher, user: order.user, order: order.id }
 }
 

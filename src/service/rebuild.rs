@@ -13,6 +13,7 @@ use crate::gate::{Close, Gate, Load};
 use crate::queue::Queue;
 use crate::queue::StreamId;
 use crate::service::ServiceError;
+use crate::service::stock_change::StockChange;
 use crate::shutdown::Shutdown;
 use crate::store::{Store, Tx};
 
@@ -122,6 +123,14 @@ impl Rebuilds {
         }
     }
 
+    /// As [`rebuild`](Self::rebuild), with an admin's change of the stock in its transaction.
+    pub async fn rebuild_with(&self, voucher: VoucherId, change: Option<&mut StockChange>) -> Result<Rebuilt, ServiceError> {
+        match self.shut(voucher).await? {
+            Shut::By(claim) => self.finish(voucher, claim, 0, &Cause::asked(), change).await,
+            Shut::Not(why) => Ok(why),
+        }
+    }
+
     /// The first two steps: burns a number and shuts the gate with it. Whoever did must [`go_on`](Self::go_on): there is no
     /// other way to open it.
     pub async fn shut(&self, voucher: VoucherId) -> Result<Shut, ServiceError> {
@@ -137,6 +146,17 @@ impl Rebuilds {
 
     /// The last three steps, for the claim that shut the gate.
     pub async fn go_on(&self, voucher: VoucherId, claim: Claim, delta: i64, cause: &Cause) -> Result<Rebuilt, ServiceError> {
+        self.finish(voucher, claim, delta, cause, None).await
+    }
+
+    async fn finish(
+        &self,
+        voucher: VoucherId,
+        claim: Claim,
+        delta: i64,
+        cause: &Cause,
+        mut change: Option<&mut StockChange>,
+    ) -> Result<Rebuilt, ServiceError> {
         let Claim { number, seen, last_id } = claim;
         // 3: everything admitted before the close must have its row, for as long as that takes; with a time limit queued
         // buyers would become LOST though Redis lost nothing. A sale of epoch 0 was never opened: no entry can be waiting.
@@ -150,7 +170,10 @@ impl Rebuilds {
             return Ok(Rebuilt::GivenUp("another rebuild moved the epoch"));
         }
         // Read after the lock, not before: everything that changes D waits for this row.
-        let Some(sale) = tx.sale_locked(voucher).await? else { return Ok(Rebuilt::Unknown) };
+        let Some(mut sale) = tx.sale_locked(voucher).await? else { return Ok(Rebuilt::Unknown) };
+        if let Some(change) = change.as_deref_mut() {
+            sale = change.apply(&mut tx, sale, self.clock.now()).await?;
+        }
         let holders = tx.live_holders(voucher).await?;
         let Some(left) = left_of(&sale, holders.len()) else {
             return Ok(Rebuilt::GivenUp("more live orders than units; a person has to decide"));
@@ -184,6 +207,10 @@ impl Rebuilds {
             if now != Some(number) {
                 return Err(error.into());
             }
+        }
+
+        if let Some(change) = change {
+            change.committed = true;
         }
 
         // 5: only now.

@@ -5,6 +5,7 @@
 
 mod audit_log;
 mod connect;
+mod control;
 mod dead_letters;
 mod error;
 mod follow_ups;
@@ -15,6 +16,7 @@ mod outbox;
 mod payment_links;
 mod payments;
 mod place;
+mod reports;
 mod run;
 mod sales;
 mod sandbox;
@@ -31,12 +33,14 @@ use sqlx::PgPool;
 
 pub use audit_log::AuditLine;
 pub use connect::SqlitePools;
+pub use control::TALLY;
 pub use dead_letters::{BuriedLetter, DeadLetter, LetterState};
 pub use error::StoreError;
 pub use orders::{DUE_ORDERS, NEXT_DEADLINE, Stamps};
-pub use outbox::{OpenRelease, OutboxRow, RELEASE, Release};
+pub use outbox::{OpenRelease, OutboxLine, OutboxRow, RELEASE, Release};
 pub use payments::{EventSeen, NewPayment, Payment, RefundRow};
 pub use place::{KnownOrder, NewOrder};
+pub use reports::{KeptCounts, OrderFilter, OrderLine};
 pub use sandbox::{SandboxEntry, SandboxLetter, SandboxPayment, Way};
 pub use shops::{NewShop, Page, Shop, ShopType};
 pub use standing::Standing;

@@ -33,7 +33,7 @@ pub struct Stamps {
 }
 
 #[derive(sqlx::FromRow)]
-struct OrderRow {
+pub(super) struct OrderRow {
     id: i64,
     user_id: i64,
     voucher_id: i64,
@@ -90,7 +90,7 @@ impl TryFrom<OrderRow> for Order {
     }
 }
 
-fn into_orders(rows: Vec<OrderRow>) -> Result<Vec<Order>, StoreError> {
+pub(super) fn into_orders(rows: Vec<OrderRow>) -> Result<Vec<Order>, StoreError> {
     rows.into_iter().map(Order::try_from).collect()
 }
 
@@ -112,6 +112,8 @@ macro_rules! select_order {
         )
     };
 }
+
+pub(super) use select_order;
 
 const ORDER_BY_ID: &str = select_order!("", "orders o WHERE o.id = $1");
 

@@ -49,6 +49,33 @@ impl OutboxRow {
     }
 }
 
+/// A row as a list shows it.
+#[derive(Debug, Clone, PartialEq, Eq, sqlx::FromRow)]
+pub struct OutboxLine {
+    /// Which.
+    pub id: i64,
+    /// What is to be done.
+    pub kind: String,
+    /// What makes it the same thing.
+    pub dedupe_key: String,
+    /// Of which voucher; none: of none in particular.
+    pub voucher_id: Option<i64>,
+    /// JSON of the kind's own form.
+    pub payload: String,
+    /// How often it was put off.
+    pub attempts: i64,
+    /// When it is tried next, ms.
+    pub next_at: i64,
+    /// When it was done, ms; none: it waits.
+    pub done_at: Option<i64>,
+}
+
+macro_rules! select_line {
+    ($rest:literal) => {
+        concat!("SELECT id, kind, dedupe_key, voucher_id, payload, attempts, next_at, done_at FROM outbox ", $rest)
+    };
+}
+
 /// A release row beside what SQL says of its sale, read in one snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenRelease {
@@ -77,6 +104,25 @@ impl Store {
              WHERE x.id = $1"
         ).bind(row).fetch_optional(conn))?;
         Ok(found.map(|(open, epoch, end)| OpenRelease { open, epoch, over: end.is_none_or(|end| end <= now.0) }))
+    }
+
+    /// Rows below `before`, newest first, done or not. Uses the primary key.
+    pub async fn outbox_lines(&self, before: Option<i64>, limit: i64) -> Result<Vec<OutboxLine>, StoreError> {
+        on_store!(self, Db, conn => sqlx::query_as::<Db, OutboxLine>(
+            select_line!("WHERE id < $1 ORDER BY id DESC LIMIT $2")
+        ).bind(before.unwrap_or(i64::MAX)).bind(limit).fetch_all(conn))
+    }
+
+    /// Rows below `before` that wait, newest first; of one voucher, or of all. Uses `outbox_open`.
+    pub async fn open_outbox_lines(
+        &self,
+        voucher: Option<VoucherId>,
+        before: Option<i64>,
+        limit: i64,
+    ) -> Result<Vec<OutboxLine>, StoreError> {
+        on_store!(self, Db, conn => sqlx::query_as::<Db, OutboxLine>(
+            select_line!("WHERE done_at IS NULL AND id < $1 AND ($2 IS NULL OR voucher_id = $2) ORDER BY id DESC LIMIT $3")
+        ).bind(before.unwrap_or(i64::MAX)).bind(voucher.map(|v| v.0)).bind(limit).fetch_all(conn))
     }
 
     /// Marks rows as done; those that are stay as they are. Uses the primary key.

@@ -13,6 +13,7 @@ use crate::config::{PublicUrl, RateLimit};
 use crate::push::hub::Hub;
 use crate::redis::Redis;
 use crate::service::code_sender::SandboxSms;
+use crate::service::desk::Desk;
 use crate::service::money::Money;
 use crate::service::orders::Orders;
 use crate::service::purchase::Purchase;
@@ -50,6 +51,8 @@ pub struct Parts {
     pub shops: Shops,
     /// Vouchers and sales.
     pub sales: Arc<Sales>,
+    /// The control room.
+    pub desk: Arc<Desk>,
     /// Clicks.
     pub purchase: Arc<Purchase>,
     /// Orders.

@@ -8,4 +8,5 @@ pub mod expirer;
 pub mod money;
 pub mod reconciler;
 pub mod releaser;
+pub mod reporter;
 pub mod rounds;

@@ -211,6 +211,8 @@ async fn wrong_arguments_are_an_error_before_anything_is_touched() {
         ),
         ("open", 1, &["", "0", "1 1"]),
         ("count", 1, &["", "SOLD_OUT", "SOLD_OUT 0", "sold 1", "SOLD_OUT 1 BUSY"]),
+        ("end", 1, &["1", "0 5", "1 x", "1 5 6"]),
+        ("turned_away", 2, &["", "5", "5 x", "x 5", "5 134217728"]),
         ("pause", 1, &["1", "1 2", "x 1"]),
         ("drop_consumers", 1, &["g1", "g1 x"]),
     ];
@@ -251,7 +253,7 @@ async fn every_script_has_its_header_in_order_and_its_line_in_the_list() {
         assert!(list.contains(&format!("| `{name}` |")), "{name} is missing in lua/README.md");
         seen += 1;
     }
-    assert_eq!(seen, 12);
+    assert_eq!(seen, 14);
 }
 
 #[tokio::test]
@@ -436,8 +438,36 @@ async fn refusals_are_counted_without_a_write_for_each_and_survive_a_server_that
     while gate.write_refusals().await.is_err() {}
     gate.write_refusals().await.unwrap();
     assert_eq!(gate.snapshot(V).await.unwrap().refused, [(String::from("SOLD_OUT"), 5)]);
+    let away = gate.turned_away(V).await.unwrap();
+    assert_eq!((away.count(), away.contains(UserId(5)), away.contains(UserId(6))), (5, true, false));
+    assert!(redis.ask::<i64>("PTTL seckill:{0}:away:10").await > 0, "it goes away by itself");
+    assert!(gate.load(&sale(V, 1, 0, &[])).await.unwrap() && gate.open(V, 1).await.unwrap());
+    assert_eq!(admit(&gate, 5, 11).await, Admission::SoldOut);
+    gate.write_refusals().await.unwrap();
+    assert_eq!(gate.turned_away(V).await.unwrap().count(), 5, "a person is one person");
+    redis.ask::<i64>("DEL seckill:{0}:away:10").await;
     redis.ask::<i64>("DEL seckill:{0}:sale:10").await;
     gate.write_refusals().await.unwrap();
+    assert_eq!(redis.ask::<i64>("EXISTS seckill:{0}:sale:10 seckill:{0}:away:10").await, 0);
+}
+
+#[tokio::test]
+async fn an_early_end_is_now_and_never_later_and_follows_the_epoch() {
+    let redis = TestRedis::start().await;
+    let gate = opened(&redis, 5, &[]).await;
+    let end = gate.snapshot(V).await.unwrap().sale.unwrap().end;
+    assert!(!gate.end(V, 2, Millis(1)).await.unwrap(), "another epoch");
+    assert_eq!(gate.snapshot(V).await.unwrap().sale.unwrap().end, end);
+    assert!(matches!(admit(&gate, 1, 11).await, Admission::Admitted { .. }));
+    // A caller whose clock is ahead: ended all the same, by the server's own.
+    assert!(gate.end(V, 1, Millis(now() + 60_000)).await.unwrap());
+    assert_eq!(admit(&gate, 2, 12).await, Admission::Ended);
+    assert_eq!(admit(&gate, 1, 13).await, Admission::Duplicate(OrderId(11)), "a winner hears his order");
+    let ended = gate.snapshot(V).await.unwrap().sale.unwrap().end;
+    assert!(gate.end(V, 1, Millis(now() + 60_000)).await.unwrap());
+    assert_eq!(gate.snapshot(V).await.unwrap().sale.unwrap().end, ended, "never later");
+    redis.ask::<i64>("DEL seckill:{0}:sale:10").await;
+    assert!(!gate.end(V, 1, Millis(1)).await.unwrap());
     assert_eq!(redis.ask::<i64>("EXISTS seckill:{0}:sale:10").await, 0);
 }
 

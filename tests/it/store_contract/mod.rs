@@ -1,6 +1,7 @@
 //! The contract of the store: one body for each story, run on SQLite and on `PostgreSQL`, until every statement was run on
 //! both. What belongs to a rule rather than to SQL is tested where the rule is.
 
+mod control;
 mod letters;
 mod money;
 mod opening;

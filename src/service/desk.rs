@@ -1,0 +1,159 @@
+//! The control room's desk: everything that an admin sees and does, put together once, and the lists behind the numbers.
+
+use std::sync::Arc;
+
+use crate::domain::ids::{OrderId, VoucherId};
+use crate::domain::order::Status;
+use crate::push::hub::Hub;
+use crate::queue::Queue;
+use crate::service::ServiceError;
+use crate::service::change::Wakes;
+use crate::service::control::Control;
+use crate::service::dead_letters::DeadLetters;
+use crate::service::figures::Figures;
+use crate::service::orders::{Page, placeless};
+use crate::service::place_orders::{PlaceOrders, buried_entry};
+use crate::service::reports::Reports;
+use crate::service::rings::Rings;
+use crate::service::sales::Sales;
+use crate::shutdown::Shutdown;
+use crate::store::{AuditLine, BuriedLetter, OrderFilter, OutboxLine};
+
+/// Dead letters that a list of queued orders looks at.
+const LETTERS: i64 = 1000;
+
+/// One page of a list whose lines have numbers, newest first.
+#[derive(Debug, Clone)]
+pub struct Lines<T> {
+    /// The lines.
+    pub items: Vec<T>,
+    /// Where the next page begins (lines below this number); none on the last page.
+    pub next: Option<i64>,
+}
+
+impl<T> Lines<T> {
+    /// A page of `limit` from the lines that were read, one more than fit, if there are.
+    fn of(mut read: Vec<T>, limit: u32, number: impl Fn(&T) -> i64) -> Self {
+        let more = read.len() > limit as usize;
+        read.truncate(limit as usize);
+        let next = read.last().filter(|_| more).map(number);
+        Self { items: read, next }
+    }
+}
+
+/// The desk.
+pub struct Desk {
+    /// What may be done to a sale.
+    pub control: Control,
+    /// How a sale stands.
+    pub figures: Arc<Figures>,
+    /// How it stood in the last minutes.
+    pub rings: Arc<Rings>,
+    /// What is to be decided by hand.
+    pub letters: DeadLetters,
+    /// What became of a sale.
+    pub reports: Reports,
+    /// The sales and their stores.
+    pub sales: Arc<Sales>,
+    queue: Queue,
+    hub: Hub,
+}
+
+impl Desk {
+    /// Puts the desk together.
+    #[must_use]
+    pub fn new(sales: Arc<Sales>, place: PlaceOrders, queue: Queue, hub: Hub, wakes: Wakes) -> Self {
+        let figures = Arc::new(Figures::new(sales.clone(), sales.rebuilds.lanes));
+        let letters =
+            DeadLetters { store: sales.store.clone(), place, bus: sales.bus.clone(), wakes, clock: sales.clock.clone() };
+        Self {
+            control: Control { sales: sales.clone() },
+            reports: Reports { sales: sales.clone(), figures: figures.clone() },
+            figures,
+            rings: Arc::default(),
+            letters,
+            sales,
+            queue,
+            hub,
+        }
+    }
+
+    /// Starts the sampling of the sales that are on; it lives until `shutdown`.
+    pub fn start_sampling(&self, shutdown: &Shutdown) {
+        let (rings, sales, figures) = (self.rings.clone(), self.sales.clone(), self.figures.clone());
+        shutdown.spawn(rings.fill(sales, figures, shutdown.clone()));
+    }
+
+    /// Sockets that are open in this process.
+    #[must_use]
+    pub fn sockets(&self) -> usize {
+        self.hub.sockets()
+    }
+
+    /// The orders of a sale that have a row and pass `filter`, older than `before`, newest first; `limit` 1–100.
+    pub async fn orders_of_voucher(
+        &self,
+        voucher: VoucherId,
+        filter: OrderFilter,
+        before: Option<OrderId>,
+        limit: u32,
+    ) -> Result<Page, ServiceError> {
+        if filter.status == Some(Status::Queued) {
+            return self.queued_of_voucher(voucher, before, limit).await;
+        }
+        let mut items = self.sales.store.orders_of_voucher(voucher, filter, before, i64::from(limit) + 1).await?;
+        let more = items.len() > limit as usize;
+        items.truncate(limit as usize);
+        let next = more.then(|| items.last().map(|order| order.id)).flatten();
+        Ok(Page { items, next })
+    }
+
+    /// Admitted orders that wait for their rows, in the stream or among the dead letters. Reads the stream of the lane.
+    async fn queued_of_voucher(&self, voucher: VoucherId, before: Option<OrderId>, limit: u32) -> Result<Page, ServiceError> {
+        let store = &self.sales.store;
+        let Some(known) = store.voucher(voucher).await? else { return Ok(Page { items: Vec::new(), next: None }) };
+        let epoch = known.sale.map_or(0, |sale| sale.epoch);
+        let waiting = self.queue.entries(self.figures.lane(voucher)).await?;
+        let letters = store.open_dead_letters(LETTERS).await?;
+        let entries = waiting.into_iter().filter_map(|delivery| delivery.entry.ok());
+        let buried = letters.iter().filter_map(|letter| buried_entry(&letter.letter.entry_json));
+        let mut found: Vec<_> = entries.chain(buried).filter(|e| e.voucher == voucher && e.epoch == epoch).collect();
+        found.retain(|entry| before.is_none_or(|before| entry.order < before));
+        found.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.order));
+        found.dedup_by_key(|entry| entry.order);
+        let more = found.len() > limit as usize;
+        found.truncate(limit as usize);
+        let items: Vec<_> = found.iter().map(|e| placeless(e.order, e.user, &known, e.epoch)).collect();
+        let next = more.then(|| items.last().map(|order| order.id)).flatten();
+        Ok(Page { items, next })
+    }
+
+    /// The dead letters, open and decided.
+    pub async fn dead_letters(&self, before: Option<i64>, limit: u32) -> Result<Lines<BuriedLetter>, ServiceError> {
+        let read = self.sales.store.dead_letters(before, i64::from(limit) + 1).await?;
+        Ok(Lines::of(read, limit, |letter| letter.id))
+    }
+
+    /// The outbox: what must happen outside SQL. `open`: only what waits; `voucher`: only what waits for this sale.
+    pub async fn outbox(
+        &self,
+        open: bool,
+        voucher: Option<VoucherId>,
+        before: Option<i64>,
+        limit: u32,
+    ) -> Result<Lines<OutboxLine>, ServiceError> {
+        let (store, most) = (&self.sales.store, i64::from(limit) + 1);
+        let read = if open || voucher.is_some() {
+            store.open_outbox_lines(voucher, before, most).await?
+        } else {
+            store.outbox_lines(before, most).await?
+        };
+        Ok(Lines::of(read, limit, |line| line.id))
+    }
+
+    /// The audit log.
+    pub async fn audit_log(&self, before: Option<i64>, limit: u32) -> Result<Lines<AuditLine>, ServiceError> {
+        let read = self.sales.store.audit_lines(before, i64::from(limit) + 1).await?;
+        Ok(Lines::of(read, limit, |line| line.id))
+    }
+}

@@ -1,0 +1,15 @@
+//! The loop that keeps what only Redis counted of a sale, once it is over.
+
+use std::sync::Arc;
+
+use crate::service::reports::Reports;
+use crate::shutdown::Shutdown;
+use crate::worker::rounds;
+
+/// Starts the loop.
+pub fn start(reports: Reports, shutdown: &Shutdown) {
+    shutdown.spawn(rounds::run("reports", Arc::default(), shutdown.clone(), move || {
+        let reports = reports.clone();
+        async move { reports.keep().await }
+    }));
+}
