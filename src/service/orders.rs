@@ -89,11 +89,12 @@ impl Orders {
         if let Some(order) = self.store.order(id).await? {
             return Ok((order.user == user || asker.admin).then_some(order));
         }
-        if let Some(order) = self.queued_of(user).await?.into_iter().find(|order| order.id == id) {
-            let mut placed = [order];
-            self.add_places(&mut placed).await;
-            let [order] = placed;
-            return Ok(Some(order));
+        if let Some(place) = self.queued_of(user).await?.into_iter().find(|order| order.id == id) {
+            let mut placed = self.still_queued(vec![place]).await?;
+            if !placed.is_empty() {
+                self.add_places(&mut placed).await;
+                return Ok(placed.pop());
+            }
         }
         // Saved, closed and given back between the two reads: then the row is there by now.
         Ok(self.store.order(id).await?.filter(|order| order.user == user || asker.admin))
@@ -193,7 +194,8 @@ impl Orders {
         }
     }
 
-    /// His places at the gates that are open or closed less than an hour ago, where the gate's epoch is SQL's.
+    /// His places at the gates that are open or closed less than an hour ago, each with its gate's epoch. Not to be shown
+    /// before [`still_queued`](Self::still_queued) looked at SQL.
     async fn queued_of(&self, user: UserId) -> Result<Vec<Order>, ServiceError> {
         if !self.index.is_loaded() {
             return Err(ServiceError::Unavailable(String::from("the sales are not known yet")));
@@ -203,10 +205,8 @@ impl Orders {
         let held = self.gate.find_holder(&ids, user).await?;
         let mut queued = Vec::new();
         for (voucher, id, epoch) in held {
-            let Some((voucher, sale)) = sales.iter().find(|(v, _)| v.id == voucher) else { continue };
-            if sale.epoch == epoch {
-                queued.push(placeless(id, user, voucher, epoch));
-            }
+            let Some((voucher, _)) = sales.iter().find(|(v, _)| v.id == voucher) else { continue };
+            queued.push(placeless(id, user, voucher, epoch));
         }
         Ok(queued)
     }
@@ -221,7 +221,7 @@ impl Orders {
         {
             // A place without a row yet is newer than every row of the page, or it would have one.
             let mut fresh: Vec<Order> = queued.into_iter().filter(|q| items.iter().all(|o| o.id != q.id)).collect();
-            fresh = self.without_rows(fresh).await?;
+            fresh = self.still_queued(fresh).await?;
             self.add_places(&mut fresh).await;
             fresh.extend(items);
             items = fresh;
@@ -238,7 +238,7 @@ impl Orders {
         let since = self.clock.now() - RECENT;
         let mut orders = self.store.live_and_recent(user, since, SNAPSHOT_MOST).await?;
         let fresh = queued.into_iter().filter(|q| orders.iter().all(|o| o.id != q.id)).collect();
-        let mut fresh = self.without_rows(fresh).await?;
+        let mut fresh = self.still_queued(fresh).await?;
         let positions = self.add_places(&mut fresh).await;
         orders.extend(fresh);
         orders.sort_by_key(|o| std::cmp::Reverse(o.id));
@@ -246,11 +246,14 @@ impl Orders {
         Ok(Snapshot { orders, positions })
     }
 
-    /// Drops the places whose row is there after all (an older closed order whose release is still to come).
-    async fn without_rows(&self, places: Vec<Order>) -> Result<Vec<Order>, ServiceError> {
+    /// Drops the places whose row is there after all (an older closed order whose release is still to come), and those at a
+    /// gate that is not of SQL's epoch: the epoch in our memory would not do, because a process that still talks to an old
+    /// primary would say QUEUED of a place that reads LOST everywhere else.
+    async fn still_queued(&self, places: Vec<Order>) -> Result<Vec<Order>, ServiceError> {
         let mut queued = Vec::with_capacity(places.len());
         for place in places {
-            if self.store.order(place.id).await?.is_none() {
+            let (row, epoch) = self.store.order_and_epoch(place.id, place.voucher).await?;
+            if row.is_none() && epoch == Some(place.epoch) {
                 queued.push(place);
             }
         }
@@ -259,8 +262,10 @@ impl Orders {
 
     /// Which of `vouchers` he holds a unit of, and under which order: rows, and places where the gate can be asked.
     pub async fn held(&self, user: UserId, vouchers: &[VoucherId]) -> Result<HashMap<VoucherId, Order>, ServiceError> {
-        let mut held: HashMap<VoucherId, Order> =
-            self.queued_of(user).await.unwrap_or_default().into_iter().map(|order| (order.voucher, order)).collect();
+        // A hint beside a button: the epoch in memory will do.
+        let fits = |o: &Order| matches!(self.index.get(o.voucher), Known::Sale(_, sale) if sale.epoch == o.epoch);
+        let places = self.queued_of(user).await.unwrap_or_default();
+        let mut held: HashMap<VoucherId, Order> = places.into_iter().filter(fits).map(|order| (order.voucher, order)).collect();
         for order in self.store.held_by(user, vouchers).await? {
             held.insert(order.voucher, order);
         }

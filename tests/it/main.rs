@@ -18,6 +18,7 @@ mod forms;
 mod hmdp;
 mod lua_contract;
 mod managed_redis;
+mod model;
 mod order_life;
 mod purchase;
 mod push;
