@@ -21,7 +21,8 @@ pub struct DataArgs {
     /// postgres://… for production [default: SQLite in the data dir]
     #[arg(long, env = "DATABASE_URL", value_name = "URL", hide_env_values = true)]
     pub database_url: Option<SecretString>,
-    /// redis://, rediss:// or unix:// of a Redis 7.0 or newer [default: a managed child process]
+    /// redis://, rediss:// or unix:// of a Redis 7.0 or newer, redis+sentinel://h:p,h:p/SERVICE or redis+cluster://h:p,h:p
+    /// [default: a managed child process]
     #[arg(long, env = "REDIS_URL", value_name = "URL", hide_env_values = true)]
     pub redis_url: Option<SecretString>,
     /// The server program for the managed Redis [default: valkey-server or redis-server from PATH]

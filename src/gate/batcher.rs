@@ -169,8 +169,9 @@ impl Parts {
         match outcome {
             Ok(verdicts) => {
                 for ((waiter, (_, id)), verdict) in waiters.into_iter().zip(buyers).zip(verdicts) {
-                    // Every other verdict is definite: nobody has this id, so its number can serve again.
-                    if !matches!(verdict, Admission::Admitted { .. }) {
+                    // Every other verdict is definite: nobody has this id, so its number can serve again. But for one: he
+                    // holds this very id, because something between us and the server sent the call twice.
+                    if !matches!(verdict, Admission::Admitted { .. }) && verdict != Admission::Duplicate(id) {
                         self.ids.give_back(id);
                     }
                     tell(waiter, Ok(verdict));

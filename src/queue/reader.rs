@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, Value};
 
 use super::entry::{Delivery, Entry};
@@ -12,7 +11,7 @@ use super::{QueueError, create_group, is_no_group};
 use crate::domain::ids::{Lane, OrderId};
 use crate::keys;
 use crate::redis::scripts::SETTLE;
-use crate::redis::{Redis, StreamId};
+use crate::redis::{Dedicated, Redis, StreamId, lost_its_server};
 
 /// How much longer than its block a call may take.
 const GRACE: Duration = Duration::from_secs(3);
@@ -27,7 +26,7 @@ pub struct Reader {
     lane: Lane,
     stream: String,
     consumer: String,
-    connection: Option<MultiplexedConnection>,
+    connection: Option<Dedicated>,
     /// Where the next claim goes on looking.
     cursor: String,
 }
@@ -122,7 +121,7 @@ impl Reader {
     pub async fn settle(&mut self, entries: &[(StreamId, Option<OrderId>)]) -> Result<(), QueueError> {
         let keys = [self.stream.clone(), keys::places(self.lane)];
         for chunk in entries.chunks(SETTLE_CHUNK) {
-            let Some(connection) = &mut self.connection else { return Err(QueueError::ConnectionLost) };
+            let Some(Dedicated { connection, .. }) = &mut self.connection else { return Err(QueueError::ConnectionLost) };
             connection.set_response_timeout(GRACE);
             let answer: redis::RedisResult<(u64, u64, u64)> = SETTLE
                 .call(connection, &keys, |call| {
@@ -168,9 +167,14 @@ impl Reader {
     }
 
     async fn ask(&mut self, call: &Cmd, limit: Duration) -> redis::RedisResult<Value> {
-        let connection = match &mut self.connection {
+        // A server that is no longer the one may go on answering for a while.
+        if self.connection.as_ref().is_some_and(|connection| !self.redis.is_home(connection, &self.stream)) {
+            tracing::info!(lane = %self.lane, "the lane's stream is on another server now");
+            self.connection = None;
+        }
+        let Dedicated { connection, .. } = match &mut self.connection {
             Some(connection) => connection,
-            none => none.insert(self.redis.dedicated(limit).await?),
+            none => none.insert(self.redis.dedicated(&self.stream, limit).await?),
         };
         connection.set_response_timeout(limit);
         let reply = call.query_async(connection).await;
@@ -182,14 +186,17 @@ impl Reader {
 
     /// After a time-out too: the answer may still come, into a call that nobody waits for.
     fn forget_if_broken(&mut self, e: &redis::RedisError) {
-        if e.is_io_error() || e.is_unrecoverable_error() {
+        if lost_its_server(e) {
+            self.redis.note(e);
             self.connection = None;
         }
     }
 
     /// Asks how often each entry was delivered, in one round trip; a claim's answer does not say.
     async fn count_deliveries(&mut self, entries: Vec<RawEntry>) -> Result<Vec<Delivery>, QueueError> {
-        let Some(connection) = self.connection.as_mut().filter(|_| !entries.is_empty()) else { return Ok(Vec::new()) };
+        let Some(Dedicated { connection, .. }) = self.connection.as_mut().filter(|_| !entries.is_empty()) else {
+            return Ok(Vec::new());
+        };
         let mut asked = redis::pipe();
         for (id, _) in &entries {
             let id = id.to_string();

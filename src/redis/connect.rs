@@ -1,116 +1,236 @@
-//! Connections to one Redis server: a shared one for short calls, own ones for whoever blocks.
+//! Connections to Redis: a shared one for short calls, own ones for whoever blocks.
 //!
-//! Every connection has time-outs; a call that waits for ever would hold a buyer for ever.
+//! Here the three kinds of addresses meet; what each takes is in `node`, `sentinel` and `cluster`.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::try_join_all;
 use rand::RngExt;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection, PubSub};
-use redis::io::tcp::TcpSettings;
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use redis::RedisResult;
+use redis::aio::{MultiplexedConnection, PubSub};
 
 use super::RedisError;
+use super::address::{Address, unusable};
+use super::cluster::Cluster;
+use super::node::Node;
+use super::sentinel::Sentinels;
+use super::shared::{Shared, Way};
 
-/// How long an ordinary call may wait for its answer.
-const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long one attempt to connect may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(400);
 /// How long `open` keeps trying: a server that is just starting is not an error.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
+/// How often `open` says that it still waits for a server that reads its data.
+const STILL_LOADING: Duration = Duration::from_secs(10);
 
-/// A Redis server and the shared connection to it; cheap to clone.
+/// A Redis, whatever it consists of, and the shared way to it; cheap to clone.
 #[derive(Clone)]
-pub struct Redis {
-    client: Client,
-    shared: ConnectionManager,
+pub struct Redis(Servers);
+
+#[derive(Clone)]
+enum Servers {
+    One(Arc<Node>),
+    Sentinel(Arc<Sentinels>),
+    Cluster(Arc<Cluster>),
+}
+
+/// A connection of one's own, and whose it is.
+pub struct Dedicated {
+    /// The connection.
+    pub(crate) connection: MultiplexedConnection,
+    home: Arc<Node>,
 }
 
 impl Redis {
-    /// Opens `redis://…` or `unix://…`, waits up to 5 s for an answer and checks that the server is 7.0 or newer.
+    /// Opens an address of any kind: waits up to 5 s for an answer, and for as long as the server reads its data, and checks
+    /// that it is 7.0 or newer and takes writes.
     pub async fn open(url: &str) -> Result<Self, RedisError> {
-        // The library's own message could repeat the address, and with it a password.
-        let info = url.into_connection_info().map_err(|e| RedisError::BadAddress(String::from(e.category())))?;
-        Self::open_at(info).await
+        Self::open_at(Address::read(url)?).await
     }
 
     /// Opens the unix socket at `path`, as [`Redis::open`] does.
     pub async fn open_socket(path: &Path) -> Result<Self, RedisError> {
-        let info =
-            ConnectionAddr::Unix(path.to_owned()).into_connection_info().map_err(|e| RedisError::BadAddress(e.to_string()))?;
-        Self::open_at(info).await
+        Self::open_at(Address::socket(path)?).await
     }
 
-    async fn open_at(info: ConnectionInfo) -> Result<Self, RedisError> {
-        if !info.addr().is_supported() {
-            return Err(RedisError::BadAddress(String::from("this build has no TLS, use redis:// or unix://")));
-        }
-        let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
-        let plain = info.redis_settings().clone();
-        let bad = |e: redis::RedisError| RedisError::BadAddress(String::from(e.category()));
-        // RESP3 on the shared connection: only then a broken one is noticed, and made anew, while nobody uses it. So the
-        // first call after a restart is not the one that finds out.
-        let noticing =
-            Client::open(info.clone().set_redis_settings(plain.clone().set_protocol(ProtocolVersion::RESP3))).map_err(bad)?;
-        let client = Client::open(info.set_redis_settings(plain.set_protocol(ProtocolVersion::RESP2))).map_err(bad)?;
-        let config = ConnectionManagerConfig::new()
-            .set_response_timeout(Some(RESPONSE_TIMEOUT))
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_number_of_retries(1)
-            .set_min_delay(Duration::from_millis(10))
-            .set_max_delay(Duration::from_millis(50))
-            .set_pipeline_buffer_size(1024);
-        let shared = ConnectionManager::new_lazy_with_config(noticing, config).map_err(bad)?;
-        let redis = Self { client, shared };
-        redis.check_version().await?;
+    async fn open_at(address: Address) -> Result<Self, RedisError> {
+        let bad = |e: redis::RedisError| unusable(&e);
+        let redis = Self(match address {
+            Address::One(info) => Servers::One(Arc::new(Node::new(info).map_err(bad)?)),
+            Address::Sentinel { sentinels, service, manner } => {
+                Servers::Sentinel(Sentinels::start(sentinels, service, manner).await.map_err(bad)?)
+            }
+            Address::Cluster { seeds, manner } => Servers::Cluster(Cluster::start(seeds, manner).await),
+        });
+        redis.check().await?;
         Ok(redis)
     }
 
     /// The shared connection: short calls only, each answered within 500 ms or failed. It reconnects by itself.
     #[must_use]
-    pub fn shared(&self) -> ConnectionManager {
-        self.shared.clone()
+    pub fn shared(&self) -> Shared {
+        Shared(match &self.0 {
+            Servers::One(node) => Way::One(node.shared.clone()),
+            Servers::Sentinel(sentinels) => Way::Sentinel(Arc::clone(sentinels)),
+            Servers::Cluster(cluster) => Way::Cluster(Arc::clone(cluster)),
+        })
     }
 
-    /// A connection of its own, for blocking reads: `response_timeout` must be longer than the longest block.
-    pub async fn dedicated(&self, response_timeout: Duration) -> redis::RedisResult<MultiplexedConnection> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(response_timeout));
-        self.client.get_multiplexed_async_connection_with_config(&config).await
+    /// As [`Redis::shared`], over connections of its own whose calls may take `limit`: for bulk work that nobody waits for.
+    pub fn patient(&self, limit: Duration) -> RedisResult<Shared> {
+        Ok(Shared(match &self.0 {
+            Servers::One(node) => Way::One(node.with_patience(limit)?.shared),
+            Servers::Sentinel(sentinels) => Way::One(sentinels.current()?.with_patience(limit)?.shared),
+            Servers::Cluster(cluster) => Way::Cluster(Arc::new(cluster.with_patience(limit)?)),
+        }))
     }
 
-    /// A connection of its own, for subscriptions. It ends when the server does; the caller connects again.
-    pub async fn pubsub(&self) -> redis::RedisResult<PubSub> {
-        match tokio::time::timeout(CONNECT_TIMEOUT, self.client.get_async_pubsub()).await {
-            Ok(connected) => connected,
-            Err(_) => Err(std::io::Error::from(std::io::ErrorKind::TimedOut).into()),
+    /// A connection of its own to the server that holds `key`, for blocking reads: `response_timeout` must be longer than
+    /// the longest block.
+    pub async fn dedicated(&self, key: &str, response_timeout: Duration) -> RedisResult<Dedicated> {
+        let home = self.home_of(key)?;
+        let connection = home.dedicated(response_timeout).await.inspect_err(|error| self.note(error))?;
+        Ok(Dedicated { connection, home })
+    }
+
+    /// Whether `connection` still leads to the server that holds `key`, as far as that is known.
+    #[must_use]
+    pub fn is_home(&self, connection: &Dedicated, key: &str) -> bool {
+        self.home_of(key).is_ok_and(|home| Arc::ptr_eq(&home, &connection.home))
+    }
+
+    /// After an error on a connection of one's own: where the server is may have to be found out anew.
+    pub fn note(&self, error: &redis::RedisError) {
+        match &self.0 {
+            Servers::One(_) => {}
+            Servers::Sentinel(sentinels) => sentinels.note(error),
+            Servers::Cluster(cluster) => cluster.note(error),
         }
     }
 
-    /// Whether the server answers, within 500 ms.
-    pub async fn ping(&self) -> redis::RedisResult<()> {
-        redis::cmd("PING").exec_async(&mut self.shared()).await
+    fn home_of(&self, key: &str) -> RedisResult<Arc<Node>> {
+        match &self.0 {
+            Servers::One(node) => Ok(Arc::clone(node)),
+            Servers::Sentinel(sentinels) => sentinels.current(),
+            Servers::Cluster(cluster) => cluster.owner_of(key.as_bytes()),
+        }
     }
 
-    async fn check_version(&self) -> Result<(), RedisError> {
-        let started = Instant::now();
+    /// A connection of its own, for subscriptions. It ends when the server does; the caller connects again. In a Cluster
+    /// every node hears what is published on any.
+    pub async fn pubsub(&self) -> RedisResult<PubSub> {
+        let node = match &self.0 {
+            Servers::One(node) => Arc::clone(node),
+            Servers::Sentinel(sentinels) => sentinels.current()?,
+            Servers::Cluster(cluster) => cluster.any()?,
+        };
+        node.pubsub().await.inspect_err(|error| self.note(error))
+    }
+
+    /// Whether every server that is needed answers, within 500 ms.
+    pub async fn ping(&self) -> RedisResult<()> {
+        let nodes = match &self.0 {
+            Servers::One(node) => vec![Arc::clone(node)],
+            Servers::Sentinel(sentinels) => vec![sentinels.current()?],
+            Servers::Cluster(cluster) => cluster.all()?,
+        };
+        let asked = try_join_all(nodes.iter().map(|node| node.ping())).await;
+        asked.map(drop).inspect_err(|error| self.note(error))
+    }
+
+    /// Waits until it can be used, or says in one sentence why it cannot.
+    async fn check(&self) -> Result<(), RedisError> {
+        let mut silent_since = Instant::now();
+        let mut told: Option<Instant> = None;
         loop {
-            let answer: redis::RedisResult<String> = redis::cmd("INFO").arg("server").query_async(&mut self.shared()).await;
-            match answer {
-                Ok(info) => {
-                    let version = info_field(&info, "redis_version").unwrap_or("unknown");
-                    let major: u32 = version.split('.').next().and_then(|n| n.parse().ok()).unwrap_or(0);
-                    return if major >= 7 { Ok(()) } else { Err(RedisError::TooOld(version.to_owned())) };
+            let why = match self.state().await {
+                State::Usable => return Ok(()),
+                State::Never(refused) => return Err(refused),
+                State::Loading => {
+                    // It lives, and says how it is: worth any wait.
+                    if told.is_none_or(|at| at.elapsed() > STILL_LOADING) {
+                        tracing::warn!("Redis is reading its data; the start waits for it");
+                        told = Some(Instant::now());
+                    }
+                    silent_since = Instant::now();
+                    String::new()
                 }
-                Err(e) if started.elapsed() > OPEN_PATIENCE => return Err(RedisError::Unreachable(e.to_string())),
-                Err(e) if matches!(e.kind(), redis::ErrorKind::AuthenticationFailed) => {
-                    return Err(RedisError::Unreachable(String::from("it refuses the user or password")));
+                State::NotYet(why) => why,
+            };
+            if silent_since.elapsed() > OPEN_PATIENCE {
+                return Err(RedisError::Unreachable(why));
+            }
+            tokio::time::sleep(Duration::from_millis(rand::rng().random_range(50..150))).await;
+        }
+    }
+
+    async fn state(&self) -> State {
+        let answer: RedisResult<String> = match self.reachable().await {
+            Ok(()) => redis::cmd("INFO").query_async(&mut self.shared()).await,
+            Err(e) => Err(e),
+        };
+        let error = match answer {
+            Ok(info) => return self.judge(&info),
+            Err(e) => e,
+        };
+        match error.code() {
+            Some("LOADING") => State::Loading,
+            Some("NOAUTH") => State::Never(RedisError::Refused("it wants a password, and the address has none")),
+            Some("NOPERM") => State::Never(RedisError::Refused("this user may not use the commands that the shop needs")),
+            _ if error.code() == Some("WRONGPASS") || error.kind() == redis::ErrorKind::AuthenticationFailed => {
+                State::Never(RedisError::Refused("it refuses the user or password"))
+            }
+            _ if error.to_string().contains("cluster support disabled") => {
+                State::Never(RedisError::BadAddress(String::from("this server is no node of a Cluster: write redis://")))
+            }
+            _ => State::NotYet(error.to_string()),
+        }
+    }
+
+    /// Whether the servers are known and answer; the error of a look says more than that of a ping.
+    async fn reachable(&self) -> RedisResult<()> {
+        match &self.0 {
+            Servers::One(_) => Ok(()),
+            Servers::Sentinel(sentinels) => sentinels.look().await,
+            Servers::Cluster(cluster) => {
+                if self.ping().await.is_err() {
+                    cluster.look().await?;
                 }
-                Err(_) => tokio::time::sleep(Duration::from_millis(rand::rng().random_range(50..150))).await,
+                self.ping().await
             }
         }
     }
+
+    fn judge(&self, info: &str) -> State {
+        let version = info_field(info, "redis_version").unwrap_or("unknown");
+        let major: u32 = version.split('.').next().and_then(|n| n.parse().ok()).unwrap_or(0);
+        if major < 7 {
+            return State::Never(RedisError::TooOld(version.to_owned()));
+        }
+        if info_field(info, "cluster_enabled") == Some("1") && !matches!(self.0, Servers::Cluster(_)) {
+            let why = String::from("this server is a node of a Cluster: write redis+cluster://");
+            return State::Never(RedisError::BadAddress(why));
+        }
+        if info_field(info, "loading") == Some("1") {
+            return State::Loading;
+        }
+        // It may be about to become one; a replica that stays one can never take an order.
+        if info_field(info, "role") == Some("slave") {
+            return State::NotYet(String::from("this server is a replica and takes no writes; name the primary"));
+        }
+        State::Usable
+    }
+}
+
+/// What a start finds.
+enum State {
+    Usable,
+    /// It reads its data.
+    Loading,
+    /// No answer, or not the right one; that may change.
+    NotYet(String),
+    /// It will not change by waiting.
+    Never(RedisError),
 }
 
 /// One field of an answer to INFO.

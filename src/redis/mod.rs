@@ -2,17 +2,25 @@
 //!
 //! No command of the shop is here: admission is in `gate/`, the stream in `queue/`, the bus in `push/`.
 
+mod address;
 mod child;
+mod cluster;
 mod connect;
 mod link;
 pub mod managed;
+mod node;
 pub(crate) mod scripts;
+mod sentinel;
+mod shared;
+mod slot;
 mod stream_id;
 mod watch;
 
-pub use connect::Redis;
 pub(crate) use connect::info_field;
+pub use connect::{Dedicated, Redis};
 pub use managed::Managed;
+pub(crate) use node::lost_its_server;
+pub use shared::Shared;
 pub use stream_id::{BadStreamId, StreamId};
 
 /// Why no Redis can be used. Each text is one sentence for an operator; none holds a password.
@@ -24,6 +32,9 @@ pub enum RedisError {
     /// Nobody answers.
     #[error("Redis does not answer: {0}")]
     Unreachable(String),
+    /// It answers, and will not have us.
+    #[error("Redis cannot be used: {0}")]
+    Refused(&'static str),
     /// It answers and is older than 7.0.
     #[error("Redis {0} is too old: 7.0 or newer is needed")]
     TooOld(String),
@@ -38,4 +49,10 @@ pub enum RedisError {
     /// The managed Redis could not be started.
     #[error("the managed Redis did not start: {0}")]
     Start(String),
+}
+
+/// Starts a task that looks where servers are for as long as anybody asks for it.
+#[expect(clippy::disallowed_methods, reason = "it holds nothing that an end must wait for, and ends with its last user")]
+fn watch_over(task: impl Future<Output = ()> + Send + 'static) {
+    drop(tokio::spawn(task));
 }

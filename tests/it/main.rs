@@ -17,6 +17,7 @@ mod every_click;
 mod forms;
 mod hmdp;
 mod lua_contract;
+mod machines;
 mod managed_redis;
 mod model;
 mod order_life;

@@ -99,7 +99,7 @@ impl RedisSessions {
         }
         // Not over the shared connection: a thousand writes may rightly take longer than its calls are waited for.
         let away = |e: redis::RedisError| Error::Backend(e.to_string());
-        let mut connection = self.redis.dedicated(Duration::from_secs(10)).await.map_err(away)?;
+        let mut connection = self.redis.patient(Duration::from_secs(10)).map_err(away)?;
         pipe.query_async(&mut connection).await.map_err(away)
     }
 

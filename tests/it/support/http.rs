@@ -73,6 +73,14 @@ impl Http {
         Self { base: base.to_owned(), client: Client::builder(TokioExecutor::new()).build(connector) }
     }
 
+    /// The same as seen from another address of this machine.
+    pub fn from_address(base: &str, address: std::net::IpAddr) -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_local_address(Some(address));
+        Self { base: base.to_owned(), client: Client::builder(TokioExecutor::new()).build(connector) }
+    }
+
     /// Any request; panics when there is no answer within 20 s.
     pub async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
         self.try_send(method, path, headers, body).await.unwrap_or_else(|e| panic!("{path}: {e}"))

@@ -3,10 +3,12 @@
 pub mod app;
 pub mod browser;
 pub mod http;
+pub mod nginx;
 pub mod postgres;
 pub mod process;
 pub mod proxy;
 pub mod redis;
+pub mod servers;
 pub mod shop;
 pub mod socket;
 pub mod tab;
