@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::app::{self, Data};
 use crate::clock::Clock;
-use crate::config::{DataArgs, ServeArgs};
+use crate::config::{DataArgs, LogFormat, ServeArgs};
 use crate::domain::user::{NickName, Phone, check_password};
 use crate::load::{LoadArgs, watch::WatchArgs};
 use crate::service::ServiceError;
@@ -108,7 +108,10 @@ pub fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
     };
-    crate::telemetry::start_log();
+    crate::telemetry::start_log(match &cli.command {
+        Command::Serve(args) => args.log_format,
+        _ => LogFormat::Auto,
+    });
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

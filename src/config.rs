@@ -56,6 +56,18 @@ impl RedisFsync {
     }
 }
 
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum LogFormat {
+    /// For people on a terminal, JSON elsewhere.
+    #[default]
+    Auto,
+    /// For people.
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
 /// Options of `seckill serve`.
 #[derive(Debug, Clone, Args)]
 pub struct ServeArgs {
@@ -80,6 +92,9 @@ pub struct ServeArgs {
     /// Admitted orders that may wait to be saved, for each lane; beyond it buyers hear BUSY
     #[arg(long, env = "SECKILL_BACKLOG", default_value = "60000", value_name = "N", value_parser = clap::value_parser!(i64).range(1..=10_000_000))]
     pub backlog: i64,
+    /// Orders a second that all workers together save at most; what comes faster waits in the queue [default: no limit]
+    #[arg(long, env = "SECKILL_MAX_ORDERS_PER_SECOND", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_orders_per_second: Option<u32>,
     /// Requests a second and burst, for each user or address: R/B or off
     #[arg(long, env = "SECKILL_RATE_LIMIT", default_value = "10/20", value_name = "R/B")]
     pub rate_limit: RateLimit,
@@ -102,6 +117,13 @@ pub struct ServeArgs {
     /// Use the sandbox provider also on a listener that is not loopback
     #[arg(long, env = "SECKILL_SANDBOX_PAYMENTS")]
     pub sandbox_payments: bool,
+    /// Serve /metrics on an address of its own, to everybody who reaches it; port 0 takes a free one
+    /// [default: on the main listener, to clients on this machine only]
+    #[arg(long, env = "SECKILL_METRICS_LISTEN", value_name = "ADDR")]
+    pub metrics_listen: Option<SocketAddr>,
+    /// How log lines are written to stderr: auto is human on a terminal and json elsewhere
+    #[arg(long, env = "SECKILL_LOG_FORMAT", default_value = "auto", value_name = "HOW")]
+    pub log_format: LogFormat,
     /// A demo shop, a buyer and an admin with new passwords at every start; loopback only
     #[arg(long, env = "SECKILL_DEMO")]
     pub demo: bool,

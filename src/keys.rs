@@ -96,6 +96,12 @@ pub fn captcha(id: &str) -> String {
     format!("captcha:{id}")
 }
 
+/// From when on the next order may be saved, when orders a second are capped: one for all lanes and workers.
+#[must_use]
+pub fn order_pace() -> String {
+    String::from("limit:orders")
+}
+
 /// The state of one limit's bucket.
 #[must_use]
 pub fn limit(bucket: &str, who: &str) -> String {

@@ -23,12 +23,14 @@ use crate::secrets::Secrets;
 use crate::service::code_sender::{CodeSender, SandboxSms};
 use crate::service::demo::{Demo, DemoUser};
 use crate::service::reconcile::Reconciler;
+use crate::service::scrape::Scrape;
 use crate::service::shops::Shops;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
 use crate::web::session::{Captchas, Life, LoginCodes, RedisSessions, Sessions};
 use crate::web::state::{AppState, Parts};
 use crate::worker::consumer::Consumer;
+use crate::worker::pace::Pace;
 
 pub use data::{Data, open_store, seed_users};
 use services::Place;
@@ -62,6 +64,8 @@ async fn ticket_key(store: &Store) -> anyhow::Result<TicketKey> {
 pub struct App {
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where the figures are, when they have a listener of their own.
+    pub metrics_address: Option<SocketAddr>,
     /// Who may log in to the demo of this start.
     pub demo_users: Vec<DemoUser>,
     /// The services, for whoever stands beside the front doors.
@@ -108,6 +112,11 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
     // Before the services, because some must know where it is; whoever connects now is served once all is ready.
     let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr().context("no local address")?;
+    let metrics_listener = match args.metrics_listen {
+        Some(at) => Some(TcpListener::bind(at).await.with_context(|| format!("cannot listen on {at} for /metrics"))?),
+        None => None,
+    };
+    let metrics_address = metrics_listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let place = Place::new(args, address, keys);
     let shutdown = Shutdown::default();
     let tickets = ticket_key(&data.store).await?;
@@ -121,7 +130,7 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
     shutdown.spawn(services.index.clone().keep_fresh(shutdown.clone()));
     shutdown.spawn(services.index.clone().follow(services.hub.sale_events(), shutdown.clone()));
     if args.roles.worker {
-        start_workers(&services, args.data.lanes, &shutdown, &clock).await?;
+        start_workers(&services, args, &shutdown, &clock).await?;
     }
 
     if args.roles.web {
@@ -166,10 +175,17 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
         trusted_proxies: args.trusted_proxies.clone(),
         session_max: args.session_max.0,
         pay_window: args.pay_window.0,
-        metrics: Some(crate::telemetry::start_metrics()),
+        metrics: crate::telemetry::start_metrics(&shutdown),
+        metrics_elsewhere: args.metrics_listen.is_some(),
+        scrape: Scrape::new(services.store.clone(), services.queue.clone(), args.data.lanes, clock.clone()),
         shutdown: shutdown.clone(),
     });
     let stop_listening = Shutdown::default();
+    if let (Some(listener), Some(address)) = (metrics_listener, metrics_address) {
+        tracing::info!(%address, "figures are served here");
+        let router = crate::web::routes::metrics_only(state.clone());
+        stop_listening.spawn(crate::web::listener::serve(listener, router, stop_listening.clone()));
+    }
     let router = if args.roles.web {
         services.desk.start_sampling(&shutdown);
         shutdown.spawn(crate::web::sale_watch::run(state.clone()));
@@ -180,16 +196,19 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
         crate::web::routes::health_only(state)
     };
     stop_listening.spawn(crate::web::listener::serve(listener, router, stop_listening.clone()));
-    Ok(App { address, demo_users, services, sessions, shutdown, stop_listening, managed: data.managed })
+    Ok(App { address, metrics_address, demo_users, services, sessions, shutdown, stop_listening, managed: data.managed })
 }
 
-async fn start_workers(services: &Services, lanes: u16, shutdown: &Shutdown, clock: &Clock) -> anyhow::Result<()> {
+async fn start_workers(services: &Services, args: &ServeArgs, shutdown: &Shutdown, clock: &Clock) -> anyhow::Result<()> {
+    let lanes = args.data.lanes;
+    let pace = Pace::new(services.queue.clone(), args.max_orders_per_second, lanes, shutdown.clone());
     for lane in 0..lanes {
         let reader = services.queue.reader(Lane(lane));
         let consumer = Consumer {
             reader,
             queue: services.queue.clone(),
             place: services.place.clone(),
+            pace: pace.clone(),
             bus: services.bus.clone(),
             wakes: services.money.wakes.clone(),
             shutdown: shutdown.clone(),

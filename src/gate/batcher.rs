@@ -13,6 +13,7 @@ use super::{Gate, GateError, IdSource, MAX_BATCH};
 use crate::domain::admission::Admission;
 use crate::domain::ids::{Epoch, UserId, VoucherId};
 use crate::shutdown::Shutdown;
+use crate::telemetry::{Outcome, meters};
 
 /// Purchases that may wait for their batch, for each voucher.
 const QUEUE_ROOM: usize = 8192;
@@ -158,16 +159,22 @@ impl Parts {
                     buyers.push((waiter.user, id));
                     waiters.push(waiter);
                 }
-                None => tell(waiter, Err(AdmitError::NoIds)),
+                None => {
+                    meters().admissions(Outcome::Unavailable, 1);
+                    tell(waiter, Err(AdmitError::NoIds));
+                }
             }
         }
         if buyers.is_empty() {
             return;
         }
+        #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
+        meters().admit_batch.record(buyers.len() as f64);
         let outcome = self.gate.admit(voucher, epoch, self.backlog, &buyers).await;
         let in_trouble = std::mem::replace(&mut lane.queue().in_trouble, outcome.is_err());
         match outcome {
             Ok(verdicts) => {
+                count(&verdicts);
                 for ((waiter, (_, id)), verdict) in waiters.into_iter().zip(buyers).zip(verdicts) {
                     // Every other verdict is definite: nobody has this id, so its number can serve again. But for one: he
                     // holds this very id, because something between us and the server sent the call twice.
@@ -184,6 +191,8 @@ impl Parts {
                     tracing::warn!(%voucher, buyers = buyers.len(), %error, "purchases get no verdict");
                 }
                 let nothing_happened = matches!(error, GateError::Unavailable(_));
+                let counted = if nothing_happened { Outcome::Unavailable } else { Outcome::Uncertain };
+                meters().admissions(counted, buyers.len() as u64);
                 for (waiter, (_, id)) in waiters.into_iter().zip(buyers) {
                     if nothing_happened {
                         self.ids.give_back(id);
@@ -203,6 +212,26 @@ async fn write_refusals(gate: Gate, shutdown: Shutdown) {
         if let Err(error) = gate.write_refusals().await {
             tracing::debug!(%error, "refusals were not counted");
         }
+    }
+}
+
+/// One addition for each run of the same verdict: after the sell-out that is one a batch.
+fn count(verdicts: &[Admission]) {
+    for run in verdicts.chunk_by(|a, b| outcome_of(a) == outcome_of(b)) {
+        meters().admissions(outcome_of(&run[0]), run.len() as u64);
+    }
+}
+
+fn outcome_of(verdict: &Admission) -> Outcome {
+    match verdict {
+        Admission::Admitted { .. } => Outcome::Admitted,
+        Admission::Duplicate(_) => Outcome::Duplicate,
+        Admission::SoldOut => Outcome::SoldOut,
+        Admission::NotBegun => Outcome::NotBegun,
+        Admission::Ended => Outcome::Ended,
+        Admission::Paused => Outcome::Paused,
+        Admission::BacklogFull => Outcome::BacklogFull,
+        Admission::NotReady(_) => Outcome::NotReady,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::domain::ids::{OrderId, UserId, VoucherId};
 use crate::keys;
 use crate::redis::Redis;
 use crate::shutdown::Shutdown;
+use crate::telemetry::meters;
 
 /// Notes that may wait for Redis; beyond it they are dropped and everybody reads again.
 const QUEUE: usize = 1024;
@@ -105,6 +106,7 @@ impl Bus {
 
     fn pass_on(&self, note: Note) {
         if self.queue.try_send(note).is_err() {
+            meters().push_lost.increment(1);
             self.missed.store(true, Ordering::Release);
         }
     }
@@ -197,6 +199,7 @@ async fn listen(redis: Redis, hub: Hub, from: String, shutdown: Shutdown) {
             () = shutdown.begun() => return,
         };
         if let Err(error) = outcome {
+            meters().push_lost.increment(1);
             tracing::debug!(%error, "the bus was lost");
         }
         if !back_off(&mut failures, &shutdown).await {

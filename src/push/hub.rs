@@ -14,6 +14,7 @@ use crate::domain::ids::{OrderId, UserId, VoucherId};
 use crate::domain::order::Order;
 use crate::domain::sale::SaleState;
 use crate::domain::time::Millis;
+use crate::telemetry::meters;
 
 /// Messages that may wait for one socket.
 const QUEUE: usize = 64;
@@ -94,7 +95,10 @@ struct Entry {
 
 impl Entry {
     fn tell(&self, message: ToSocket) {
-        if self.messages.try_send(message).is_err() {
+        if self.messages.try_send(message).is_ok() {
+            meters().push_messages.increment(1);
+        } else {
+            meters().push_slow.increment(1);
             self.close(Closing::TooSlow);
         }
     }

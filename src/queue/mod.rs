@@ -3,6 +3,7 @@
 //! Streams are made by a load alone: a stream that came back by itself would hide that its entries are lost.
 
 mod entry;
+mod pace;
 mod reader;
 
 pub use crate::redis::StreamId;

@@ -37,6 +37,7 @@ script!(TURNED_AWAY, "turned_away.lua");
 script!(SETTLE, "settle.lua");
 script!(CODE_NEW, "code_new.lua");
 script!(CODE_TRY, "code_try.lua");
+script!(PACE, "pace.lua");
 script!(DROP_CONSUMERS, "drop_consumers.lua");
 
 impl Script {

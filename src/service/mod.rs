@@ -33,6 +33,7 @@ pub mod sale_health;
 pub mod sale_index;
 pub mod sales;
 pub mod sandbox_provider;
+pub mod scrape;
 pub mod settle;
 pub mod shops;
 pub mod stock_change;

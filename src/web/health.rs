@@ -5,6 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::service::sale_health;
+use crate::telemetry::{look_at_process, meters};
 use crate::web::client_address::client_address;
 use crate::web::error::Problem;
 use crate::web::reply;
@@ -37,10 +38,25 @@ pub async fn readyz(State(state): State<AppState>) -> Response {
     reply::json(status, &serde_json::json!({ "ready": missing.is_empty(), "missing": missing }))
 }
 
-/// `/metrics`: for clients on this machine only.
+/// `/metrics` on the main listener: for clients on this machine only, and only where it has no listener of its own.
 pub async fn metrics(State(state): State<AppState>, request: Request) -> Result<Response, Problem> {
     let (parts, _) = request.into_parts();
     let local = client_address(&parts, &state.trusted_proxies).is_loopback();
-    let handle = state.metrics.as_ref().filter(|_| local).ok_or(Problem::NotFound)?;
-    Ok(([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], handle.render()).into_response())
+    if !local || state.metrics_elsewhere {
+        return Err(Problem::NotFound);
+    }
+    Ok(figures(&state).await)
+}
+
+/// `/metrics` on a listener of its own: for everybody who reaches it.
+pub async fn metrics_for_all(State(state): State<AppState>) -> Response {
+    figures(&state).await
+}
+
+#[expect(clippy::cast_precision_loss, reason = "sockets of a process")]
+async fn figures(state: &AppState) -> Response {
+    state.scrape.look().await;
+    meters().sockets_open.set(state.hub.sockets() as f64);
+    look_at_process();
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], state.metrics.render()).into_response()
 }

@@ -15,6 +15,7 @@ pub mod health;
 pub mod identify;
 pub mod limits;
 pub mod listener;
+pub mod observe;
 pub mod own_path;
 pub mod page;
 pub mod queue_watch;

@@ -33,12 +33,6 @@ pub async fn only_good(mut request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// The span of a request in the log, for whoever looks closely. Never the query: tickets travel in it.
-pub fn span<B>(request: &http::Request<B>) -> tracing::Span {
-    let id = request.extensions().get::<RequestId>().and_then(|id| id.header_value().to_str().ok()).unwrap_or("-");
-    tracing::debug_span!("request", id, method = %request.method(), path = request.uri().path())
-}
-
 /// A panic is our mistake; its text is for the log.
 #[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
 pub fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {

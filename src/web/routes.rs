@@ -7,7 +7,6 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::limit::RequestBodyLimitLayer;
 use tower_http::request_id::{PropagateRequestIdLayer, SetRequestIdLayer};
-use tower_http::trace::TraceLayer;
 
 use crate::web::csrf::{Csrf, guard};
 use crate::web::error::Problem;
@@ -17,6 +16,7 @@ use crate::web::handlers::{
     account, admin, callback, captcha, front, order_life, orders, purchase, sandbox, shops, users, vouchers,
 };
 use crate::web::identify::identify;
+use crate::web::observe::observe;
 use crate::web::state::AppState;
 use crate::web::{assets, health, request_id, socket};
 
@@ -86,11 +86,7 @@ pub fn router(state: AppState) -> Router {
     let provider = sandbox_routes().route("/api/payment/callback", post(callback::notice));
 
     let known = hot
-        .merge(
-            api.merge(pages)
-                .layer(CompressionLayer::new())
-                .layer(TraceLayer::new_for_http().make_span_with(request_id::span).on_failure(())),
-        )
+        .merge(api.merge(pages).layer(CompressionLayer::new()))
         .fallback(|| async { Problem::NotFound })
         .layer(from_fn_with_state(Csrf::new(&state.public_url), guard));
     let known = outer(known, &state, MAX_BODY).layer(from_fn_with_state(state.clone(), identify));
@@ -120,9 +116,20 @@ fn health_routes() -> Router<AppState> {
         .route("/metrics", get(health::metrics))
 }
 
-/// Gives every request its number.
+/// What `--metrics-listen` answers: the figures, to everybody who reaches it, and whether the process lives.
+pub fn metrics_only(state: AppState) -> Router {
+    let routes = Router::new()
+        .route("/metrics", get(health::metrics_for_all))
+        .route("/healthz", get(health::healthz))
+        .route("/readyz", get(health::readyz))
+        .fallback(|| async { Problem::NotFound });
+    numbered(outer(routes, &state, MAX_BODY), state)
+}
+
+/// Gives every request its number, and measures it.
 fn numbered(routes: Router<AppState>, state: AppState) -> Router {
     routes
+        .layer(from_fn(observe))
         .layer(PropagateRequestIdLayer::x_request_id())
         .layer(SetRequestIdLayer::x_request_id(request_id::NewId))
         .layer(from_fn(request_id::only_good))

@@ -18,6 +18,7 @@ use crate::service::money::Money;
 use crate::service::orders::Orders;
 use crate::service::purchase::Purchase;
 use crate::service::sales::Sales;
+use crate::service::scrape::Scrape;
 use crate::service::shops::Shops;
 use crate::service::users::Users;
 use crate::shutdown::Shutdown;
@@ -73,8 +74,12 @@ pub struct Parts {
     pub session_max: Duration,
     /// How long a buyer has to pay: pages say it.
     pub pay_window: Duration,
-    /// The figures for `/metrics` on this listener; none: they are served elsewhere.
-    pub metrics: Option<PrometheusHandle>,
+    /// The figures of the process.
+    pub metrics: PrometheusHandle,
+    /// `/metrics` has a listener of its own and is not on this one.
+    pub metrics_elsewhere: bool,
+    /// What the figures ask the stores for.
+    pub scrape: Scrape,
     /// Whether the end has begun.
     pub shutdown: Shutdown,
 }

@@ -12,7 +12,9 @@ use crate::queue::{Delivery, Queue, QueueError, Reader};
 use crate::service::change::Wakes;
 use crate::service::place_orders::{PlaceError, PlaceOrders, Placed};
 use crate::shutdown::Shutdown;
+use crate::telemetry::meters;
 use crate::worker::backoff::{Backoff, jittered};
+use crate::worker::pace::Pace;
 
 /// Entries of one batch.
 const BATCH: usize = 1000;
@@ -39,6 +41,8 @@ pub struct Consumer {
     pub queue: Queue,
     /// Saves what was read.
     pub place: PlaceOrders,
+    /// How fast it may save.
+    pub pace: Pace,
     /// Tells the buyers.
     pub bus: Bus,
     /// Told what there is to do for the other loops.
@@ -74,7 +78,7 @@ impl Consumer {
                         backoff.reset();
                     }
                     // A full hand of claimed entries means that there may be more.
-                    if claims && step.claimed < BATCH {
+                    if claims && step.claimed < self.pace.batch(BATCH) {
                         claim_at = Instant::now()
                             + jittered(if started.elapsed() < CLAIM_IDLE { Duration::from_secs(1) } else { CLAIM_EVERY });
                     }
@@ -95,7 +99,10 @@ impl Consumer {
     async fn take_up_own(&mut self) -> Result<Step, QueueError> {
         let mut step = Step::default();
         loop {
-            let batch = self.reader.own_pending(BATCH).await?;
+            if !self.pace.before_reading().await? {
+                return Ok(step);
+            }
+            let batch = self.reader.own_pending(self.pace.batch(BATCH)).await?;
             if batch.is_empty() {
                 return Ok(step);
             }
@@ -109,14 +116,18 @@ impl Consumer {
     /// One round: entries of the dead when `claim_idle` is given, else new ones, waiting for them at most `block`.
     pub async fn step(&mut self, claim_idle: Option<Duration>, block: Duration) -> Result<Step, QueueError> {
         let mut step = Step::default();
+        if !self.pace.before_reading().await? {
+            return Ok(step);
+        }
         if let Some(idle) = claim_idle {
-            let claimed = self.reader.claim(idle, BATCH).await?;
+            let claimed = self.reader.claim(idle, self.pace.batch(BATCH)).await?;
             step.claimed = claimed.len();
             self.finish(&claimed, &mut step).await?;
         }
         let shutdown = self.shutdown.clone();
         // Not cancelled at the end: an entry delivered to a call that was given up would wait for its claim.
-        let fresh = self.reader.read_new(BATCH, if shutdown.has_begun() { Duration::ZERO } else { block }).await?;
+        let fresh =
+            self.reader.read_new(self.pace.batch(BATCH), if shutdown.has_begun() { Duration::ZERO } else { block }).await?;
         step.fresh = fresh.len();
         self.finish(&fresh, &mut step).await?;
         Ok(step)
@@ -130,6 +141,9 @@ impl Consumer {
         }
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
         let mut rest = batch.to_vec();
+        self.pace.before_saving(batch.len()).await;
+        #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
+        meters().save_batch.record(batch.len() as f64);
         loop {
             let mut placed = Placed::default();
             let result = self.place.place(self.reader.lane(), &rest, &mut placed).await;
@@ -141,8 +155,8 @@ impl Consumer {
             step.created += placed.created;
             step.failed += placed.failed;
             step.buried += placed.buried;
-            metrics::counter!("seckill_orders_saved_total").increment(placed.created as u64);
-            metrics::counter!("seckill_dead_letters_total").increment(placed.buried as u64);
+            meters().orders_saved.increment(placed.created as u64);
+            meters().buried.increment(placed.buried as u64);
             self.bus.publish(&placed.events);
             if placed.releases {
                 self.wakes.releases.notify_one();

@@ -6,6 +6,7 @@ pub mod backoff;
 pub mod consumer;
 pub mod expirer;
 pub mod money;
+pub mod pace;
 pub mod reconciler;
 pub mod releaser;
 pub mod reporter;

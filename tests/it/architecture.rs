@@ -82,7 +82,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("keys", &["domain"]),
     ("shutdown", &[]),
     ("fault", &["config"]),
-    ("telemetry", &["config"]),
+    ("telemetry", &["clock", "config", "shutdown"]),
     ("secrets", &["domain"]),
     ("i18n", &["domain"]),
     ("store", &[]),

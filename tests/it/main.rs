@@ -21,6 +21,7 @@ mod machines;
 mod managed_redis;
 mod model;
 mod order_life;
+mod programs;
 mod purchase;
 mod push;
 mod queue;

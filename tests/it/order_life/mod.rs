@@ -131,6 +131,7 @@ fn consume(app: &TestApp, shutdown: &seckill::shutdown::Shutdown) {
         reader: services.queue.reader(seckill::domain::ids::Lane(0)),
         queue: services.queue.clone(),
         place: services.place.clone(),
+        pace: seckill::worker::pace::Pace::new(services.queue.clone(), None, 1, shutdown.clone()),
         bus: services.bus.clone(),
         wakes: services.money.wakes.clone(),
         shutdown: shutdown.clone(),

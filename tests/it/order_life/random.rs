@@ -165,6 +165,7 @@ async fn sequences(on: On, count: usize, seed: u64) {
         reader: services.queue.reader(Lane(0)),
         queue: services.queue.clone(),
         place: services.place.clone(),
+        pace: seckill::worker::pace::Pace::new(services.queue.clone(), None, 1, Shutdown::default()),
         bus: services.bus.clone(),
         wakes: money.wakes.clone(),
         shutdown: Shutdown::default(),

@@ -14,6 +14,8 @@ on_both!(
     a_refund_is_owed_once_and_done_once,
 );
 
+const MS: std::time::Duration = std::time::Duration::from_millis(1);
+
 fn payment(transaction: &str, order: OrderId, state: PaymentState) -> NewPayment<'_> {
     NewPayment { provider: "sandbox", transaction, order, amount: Fen(4900), state }
 }
@@ -83,6 +85,8 @@ async fn a_refund_is_owed_once_and_done_once(db: Database) {
     tx.commit().await.unwrap();
     let row = db.store.due_refund(id).await.unwrap().unwrap();
     assert_eq!((row.payment.id, row.idem_key.as_str(), row.amount), (id, "refund-1", Fen(4900)));
+    let due = [db.store.refunds_due_since(NOW).await.unwrap(), db.store.refunds_due_since(NOW + MS).await.unwrap()];
+    assert_eq!(due, [0, 1], "due before, not at that time");
     let mut tx = db.store.begin().await.unwrap();
     assert!(tx.finish_refund(id, NOW).await.unwrap());
     assert!(!tx.finish_refund(id, NOW).await.unwrap());
@@ -92,4 +96,5 @@ async fn a_refund_is_owed_once_and_done_once(db: Database) {
     assert!(tx.finish_refund(id, NOW).await.unwrap(), "the one before was dropped");
     tx.commit().await.unwrap();
     assert!(db.store.due_refund(id).await.unwrap().is_none());
+    assert_eq!(db.store.refunds_due_since(NOW + MS).await.unwrap(), 0);
 }

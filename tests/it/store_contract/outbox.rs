@@ -32,6 +32,8 @@ async fn a_release_is_written_once_done_once_and_put_off_in_between(db: Database
     db.store.retry_outbox(&[rows[1].id], NOW).await.unwrap();
     assert_eq!(db.store.due_outbox(RELEASE, NOW, 10).await.unwrap().len(), 1, "one is put off, one is done");
     assert_eq!(db.store.open_outbox_count(RELEASE).await.unwrap(), 2);
+    assert_eq!(db.store.open_outbox().await.unwrap(), [(String::from(RELEASE), 2)]);
+    assert!(db.store.pools().iter().any(|pool| pool.used + pool.idle > 0));
     let later = db.store.due_outbox(RELEASE, NOW + MINUTE, 10).await.unwrap();
     assert_eq!(later.iter().map(|row| (row.id, row.attempts)).collect::<Vec<_>>(), [(rows[2].id, 0), (rows[0].id, 1)]);
     assert_eq!(db.store.open_releases_of(v).await.unwrap(), [release(1), release(3)]);

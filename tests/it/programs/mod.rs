@@ -1,0 +1,4 @@
+//! What other programs see: figures, logs, the description of the API, what is deployed beside the shop.
+
+mod metrics;
+mod pace;
