@@ -16,6 +16,7 @@ pub mod identify;
 pub mod limits;
 pub mod listener;
 pub mod observe;
+pub mod openapi;
 pub mod own_path;
 pub mod page;
 pub mod queue_watch;

@@ -13,12 +13,12 @@ use crate::web::error::Problem;
 use crate::web::fields::MAX_BODY;
 use crate::web::finish::finish;
 use crate::web::handlers::{
-    account, admin, callback, captcha, front, order_life, orders, purchase, sandbox, shops, users, vouchers,
+    account, admin, callback, captcha, docs, front, order_life, orders, purchase, sandbox, shops, users, vouchers,
 };
 use crate::web::identify::identify;
 use crate::web::observe::observe;
 use crate::web::state::AppState;
-use crate::web::{assets, health, request_id, socket};
+use crate::web::{assets, health, openapi, request_id, socket};
 
 /// The whole outside. Serve it with `into_make_service_with_connect_info::<SocketAddr>()`: limits and `/metrics` ask
 /// where a request comes from.
@@ -72,6 +72,7 @@ pub fn router(state: AppState) -> Router {
         .route("/orders/{id}", get(orders::one_page))
         .route("/orders/{id}/pay", post(order_life::pay_form))
         .route("/orders/{id}/cancel", post(order_life::cancel_form))
+        .route("/docs", get(docs::page))
         .route("/sandbox-sms", get(users::sandbox_sms))
         .route("/sandbox-pay/books", get(sandbox::books))
         .route("/sandbox-pay/{paymentId}", get(sandbox::page).post(sandbox::press))
@@ -80,7 +81,7 @@ pub fn router(state: AppState) -> Router {
         .route("/admin/vouchers/{id}", get(admin::voucher));
 
     // Nobody has to be known for these.
-    let plain = health_routes().route("/static/{*path}", get(assets::serve));
+    let plain = health_routes().route("/openapi.json", get(openapi::serve)).route("/static/{*path}", get(assets::serve));
 
     // The provider's notices: a signature of their own, no session, no browser.
     let provider = sandbox_routes().route("/api/payment/callback", post(callback::notice));

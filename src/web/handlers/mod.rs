@@ -4,6 +4,7 @@ pub mod account;
 pub mod admin;
 pub mod callback;
 pub mod captcha;
+pub mod docs;
 pub mod front;
 pub mod order_life;
 pub mod orders;

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use jiff::tz::TimeZone;
 
 use super::{
-    AccountPage, Alert, Chrome, ControlRoomPage, ErrorPage, FormText, FrontPage, Held, LoginPage, OrderPage, OrderView,
+    AccountPage, Alert, Chrome, ControlRoomPage, DocsPage, ErrorPage, FormText, FrontPage, Held, LoginPage, OrderPage, OrderView,
     OrdersPage, RegisterPage, SaleBooks, SandboxPage, ShopHead, ShopPage, Theme, Visitor, VoucherFormPage, VoucherPage,
 };
 use crate::domain::ids::{OrderId, ShopId, UserId, VoucherId};
@@ -160,6 +160,7 @@ pub(super) fn all(lang: Lang) -> Pages {
     order_pages(lang, &mut pages);
     admin_pages(lang, &mut pages);
     error_pages(lang, &mut pages);
+    put(&mut pages, "docs", &DocsPage::new(visitor(lang, "/docs")));
     pages
 }
 

@@ -1,4 +1,6 @@
 //! What other programs see: figures, logs, the description of the API, what is deployed beside the shop.
 
 mod metrics;
+mod openapi;
 mod pace;
+mod schema;
