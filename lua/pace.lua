@@ -11,8 +11,8 @@ if not per_second or per_second < 1 or not orders or orders < 0 or orders ~= mat
   return redis.error_reply('ARGUMENT pace takes orders a second and a number of orders')
 end
 
--- What nobody used is kept for a tenth of a second: a worker that wakes late loses nothing by it, a quiet minute saves up nothing.
-local KEPT, FAR = 100000, 60000000
+-- What nobody used is kept for a twentieth of a second: a worker that wakes late loses nothing by it, a quiet minute saves up nothing.
+local KEPT, FAR = 50000, 60000000
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local from = tonumber(redis.call('GET', KEYS[1]) or '0') or 0

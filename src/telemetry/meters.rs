@@ -53,6 +53,12 @@ pub const CATALOGUE: &[Meter] = &[
         "Purchases in one call of the gate (step admit), orders in one round of the worker (step save).",
     ),
     meter("seckill_build_info", Kind::Gauge, Unit::Count, "Always 1; the label names the version."),
+    meter(
+        "seckill_captchas_total",
+        Kind::Counter,
+        Unit::Count,
+        "Captchas that were asked for, and answers that were right or wrong.",
+    ),
     meter("seckill_database_up", Kind::Gauge, Unit::Count, "1 when the database answered this scrape, else 0."),
     meter("seckill_dead_letters", Kind::Gauge, Unit::Count, "Entries that wait for a person's decision."),
     meter("seckill_dead_letters_total", Kind::Counter, Unit::Count, "Entries put aside by this process."),
@@ -201,6 +207,9 @@ impl Meters {
         };
         // Shown from the start, so that an alert on them is never about a missing figure.
         counter!("seckill_orders_timed_out_total").increment(0);
+        for outcome in ["asked", "right", "wrong"] {
+            counter!("seckill_captchas_total", "outcome" => outcome).increment(0);
+        }
         meters
     }
 }

@@ -28,13 +28,13 @@ pub fn status_of(code: &str) -> u16 {
         "SOLD_OUT" | "DUPLICATE" | "NOT_BEGUN" | "ENDED" | "PAUSED" | "CAPTCHA_REQUIRED" | "BAD_CREDENTIALS" | "BAD_CODE"
         | "BAD_PHONE" => 200,
         "MALFORMED" => 400,
-        "LOGIN_REQUIRED" => 401,
+        "LOGIN_REQUIRED" | "BAD_SIGNATURE" => 401,
         "FORBIDDEN" => 403,
         "NOT_FOUND" => 404,
         "TOO_LARGE" => 413,
         "UNSUPPORTED_MEDIA_TYPE" => 415,
-        "WRONG_STATE" | "QUEUED" | "PHONE_TAKEN" | "VERSION_CONFLICT" => 409,
-        "INVALID" => 422,
+        "WRONG_STATE" | "QUEUED" | "PHONE_TAKEN" | "VERSION_CONFLICT" | "OTHER_BODY" => 409,
+        "INVALID" | "WRONG_AMOUNT" => 422,
         "TOO_MANY_REQUESTS" => 429,
         "BUSY" | "UNCERTAIN" => 503,
         _ => 500,
@@ -56,7 +56,7 @@ impl Operation {
             // A token of one user and a cookie of another: only where a login is needed.
             Who::Anyone | Who::Ticket | Who::Provider => {}
         }
-        if self.method != "GET" && !codes.contains(&"FORBIDDEN") {
+        if self.method != "GET" && self.who != Who::Provider && !codes.contains(&"FORBIDDEN") {
             codes.push("FORBIDDEN");
         }
         if self.body.is_some() {
@@ -147,10 +147,12 @@ fn success(answer: Answer) -> Option<Value> {
     }
 }
 
-fn refusal(codes: &[&str]) -> Value {
+/// The provider reads codes alone.
+fn refusal(who: Who, codes: &[&str]) -> Value {
+    let required: &[&str] = if who == Who::Provider { &["success", "code"] } else { &["success", "errorMsg", "code"] };
     json!({
         "type": "object",
-        "required": ["success", "errorMsg", "code"],
+        "required": required,
         "additionalProperties": false,
         "properties": {
             "success": { "const": false },
@@ -171,7 +173,7 @@ fn responses(op: &Operation) -> Value {
     let answered = by_status.remove(&200).unwrap_or_default();
     let content = match (success(op.answer), op.answer) {
         (Some(good), _) if answered.is_empty() => json!({ "application/json": { "schema": good } }),
-        (Some(good), _) => json!({ "application/json": { "schema": { "oneOf": [good, refusal(&answered)] } } }),
+        (Some(good), _) => json!({ "application/json": { "schema": { "oneOf": [good, refusal(op.who, &answered)] } } }),
         (None, Answer::Other(media)) => json!({ media: { "schema": { "type": "string" } } }),
         (None, _) => Value::Null,
     };
@@ -190,7 +192,7 @@ fn responses(op: &Operation) -> Value {
     for (status, codes) in by_status {
         let mut response = json!({
             "description": codes.join(", "),
-            "content": { "application/json": { "schema": refusal(&codes) } },
+            "content": { "application/json": { "schema": refusal(op.who, &codes) } },
         });
         if matches!(status, 429 | 503) {
             response["headers"] =

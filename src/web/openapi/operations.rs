@@ -155,7 +155,7 @@ pub const OPERATIONS: &[Operation] = &[
         "A notice of payment, signed as Standard Webhooks has it. 202 when its order is not saved yet.",
     )
     .body("Notice")
-    .refuses(&["LOGIN_REQUIRED", "NOT_FOUND", "WRONG_STATE", "INVALID"]),
+    .refuses(&["BAD_SIGNATURE", "NOT_FOUND", "OTHER_BODY", "WRONG_AMOUNT"]),
     op("POST", "/api/user/register", "users", Anyone, Data("Token"), "Make an account and log in.").body("Register").refuses(&[
         "INVALID",
         "PHONE_TAKEN",

@@ -76,7 +76,7 @@ fn the_description_holds_together() {
     let mut ids = BTreeSet::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, op) in methods.as_object().unwrap() {
-            assert!(ids.insert(op["operationId"].clone()), "{method} {path}: its id stands twice");
+            assert!(ids.insert(op["operationId"].to_string()), "{method} {path}: its id stands twice");
             assert!(op["summary"].as_str().is_some_and(|s| s.ends_with('.')) && op["responses"].is_object(), "{method} {path}");
             let named: BTreeSet<_> = op["parameters"]
                 .as_array()
