@@ -52,6 +52,8 @@ pub const CATALOGUE: &[Meter] = &[
         Unit::Count,
         "Purchases in one call of the gate (step admit), orders in one round of the worker (step save).",
     ),
+    meter("seckill_audits_total", Kind::Counter, Unit::Count, "Sales that this process compared with their orders."),
+    meter("seckill_rebuilds_total", Kind::Counter, Unit::Count, "Gates that this process built anew, by reason."),
     meter("seckill_build_info", Kind::Gauge, Unit::Count, "Always 1; the label names the version."),
     meter(
         "seckill_captchas_total",
@@ -66,7 +68,7 @@ pub const CATALOGUE: &[Meter] = &[
         "seckill_drift_units",
         Kind::Gauge,
         Unit::Count,
-        "Units by which gate and books differ, over all sales, as the audit saw it last.",
+        "Things in a sale that do not fit and are not mended yet, by voucher.",
     ),
     meter("seckill_notices_total", Kind::Counter, Unit::Count, "Notices of payment, by what became of them."),
     meter("seckill_orders_saved_total", Kind::Counter, Unit::Count, "Orders that this process saved."),
@@ -148,8 +150,6 @@ pub struct Meters {
     pub buried: Counter,
     /// Entries that wait for a person.
     pub dead_letters: Gauge,
-    /// Units by which gate and books differ; whoever audits sets it.
-    pub drift_units: Gauge,
     /// Refunds that are late.
     pub refunds_overdue: Gauge,
     /// Sockets here.
@@ -194,7 +194,6 @@ impl Meters {
             orders_saved: counter!("seckill_orders_saved_total"),
             buried: counter!("seckill_dead_letters_total"),
             dead_letters: gauge!("seckill_dead_letters"),
-            drift_units: gauge!("seckill_drift_units"),
             refunds_overdue: gauge!("seckill_refunds_overdue"),
             sockets_open: gauge!("seckill_sockets_open"),
             push_messages: counter!("seckill_push_messages_total"),
@@ -207,6 +206,9 @@ impl Meters {
         };
         // Shown from the start, so that an alert on them is never about a missing figure.
         counter!("seckill_orders_timed_out_total").increment(0);
+        counter!("seckill_audits_total").increment(0);
+        counter!("seckill_rebuilds_total", "reason" => "first").increment(0);
+        gauge!("seckill_drift_units").set(0);
         for outcome in ["asked", "right", "wrong"] {
             counter!("seckill_captchas_total", "outcome" => outcome).increment(0);
         }

@@ -1,5 +1,7 @@
 //! What other programs see: figures, logs, the description of the API, what is deployed beside the shop.
 
+mod deploy;
+mod logs;
 mod metrics;
 mod openapi;
 mod pace;
