@@ -78,6 +78,7 @@ function receive(message) {
   asked = undefined;
   if (message.type === "snapshot") snapshot(message.orders ?? []);
   else if (message.type?.startsWith("order.") && message.order) apply(message.order, message.type);
+  else if (message.type === "desk") import("./dashboard.js").then((dashboard) => dashboard.show(message));
   else if (message.type?.startsWith("voucher.")) {
     const card = cardOf(message.voucherId);
     if (!card) return;
@@ -101,6 +102,8 @@ function connect() {
     lastNews = performance.now();
     say("open", t("live"));
     cards().slice(0, WATCHES).forEach(watch);
+    const desk = document.querySelector("[data-desk]")?.dataset.desk;
+    if (desk) mine.send(JSON.stringify(desk === "all" ? { type: "desk" } : { type: "desk", voucherId: Number(desk) }));
   });
   mine.addEventListener("message", (event) => {
     if (mine !== socket) return;

@@ -12,7 +12,8 @@ const can = () => "Notification" in window && page.user;
 export function start() {
   const place = document.querySelector("[data-connection]");
   const order = document.querySelector("div[data-order]");
-  const wanted = place && can() && Notification.permission === "default" && !FINAL.includes(order?.dataset.status);
+  const news = !document.querySelector("[data-desk]") && !FINAL.includes(order?.dataset.status);
+  const wanted = news && place && can() && Notification.permission === "default";
   const there = document.querySelector("[data-tell]");
   if (!wanted) there?.remove();
   if (!wanted || there) return;

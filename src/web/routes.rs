@@ -13,7 +13,8 @@ use crate::web::error::Problem;
 use crate::web::fields::MAX_BODY;
 use crate::web::finish::finish;
 use crate::web::handlers::{
-    account, admin, callback, captcha, docs, front, order_life, orders, purchase, sandbox, shops, users, vouchers,
+    account, admin, callback, captcha, desk, desk_lists, docs, front, order_life, orders, purchase, sandbox, shops, users,
+    vouchers,
 };
 use crate::web::identify::identify;
 use crate::web::observe::observe;
@@ -76,9 +77,7 @@ pub fn router(state: AppState) -> Router {
         .route("/sandbox-sms", get(users::sandbox_sms))
         .route("/sandbox-pay/books", get(sandbox::books))
         .route("/sandbox-pay/{paymentId}", get(sandbox::page).post(sandbox::press))
-        .route("/admin", get(admin::control_room))
-        .route("/admin/vouchers/new", get(admin::form).post(admin::submit))
-        .route("/admin/vouchers/{id}", get(admin::voucher));
+        .merge(control_room());
 
     // Nobody has to be known for these.
     let plain = health_routes().route("/openapi.json", get(openapi::serve)).route("/static/{*path}", get(assets::serve));
@@ -94,6 +93,32 @@ pub fn router(state: AppState) -> Router {
     let plain = outer(plain.layer(CompressionLayer::new()), &state, MAX_BODY);
 
     numbered(known.merge(plain).merge(outer(provider, &state, callback::MAX_NOTICE)), state)
+}
+
+/// The control room and the lists behind its numbers.
+fn control_room() -> Router<AppState> {
+    Router::new()
+        .route("/admin", get(desk::control_room))
+        .route("/admin/vouchers/new", get(admin::form).post(admin::submit))
+        .route("/admin/vouchers/{id}", get(desk::voucher))
+        .route("/admin/vouchers/{id}/pause", post(desk::pause))
+        .route("/admin/vouchers/{id}/resume", post(desk::resume))
+        .route("/admin/vouchers/{id}/rebuild", post(desk::rebuild))
+        .route("/admin/vouchers/{id}/end", get(desk::end_page).post(desk::end))
+        .route("/admin/vouchers/{id}/stock", get(desk_lists::stock).post(desk::stock))
+        .route("/admin/vouchers/{id}/edit", post(desk::edit))
+        .route("/admin/vouchers/{id}/orders", get(desk_lists::orders))
+        .route("/admin/vouchers/{id}/refusals", get(desk_lists::refusals))
+        .route("/admin/reports/{id}", get(desk_lists::report))
+        .route("/admin/outbox", get(desk_lists::outbox))
+        .route("/admin/audit-log", get(desk_lists::audit_log))
+        .route("/admin/dead-letters", get(desk_lists::letters))
+        .route("/admin/dead-letters/{id}/retry", post(desk_lists::retry))
+        .route("/admin/dead-letters/{id}/discard", get(desk_lists::discard_page).post(desk_lists::discard))
+        .route("/admin/users", get(desk_lists::users))
+        .route("/admin/users/{id}/disable", post(desk_lists::disable))
+        .route("/admin/users/{id}/enable", post(desk_lists::enable))
+        .route("/admin/users/{id}/logout", post(desk_lists::logout))
 }
 
 /// What a process without the web role answers: health and figures, and nothing else but itself, when its loops speak to the

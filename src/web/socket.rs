@@ -21,8 +21,11 @@ use crate::config::PublicUrl;
 use crate::domain::ids::VoucherId;
 use crate::push::hub::{Closing, Socket, ToSocket};
 use crate::push::order_json::{malformed_message, snapshot_message};
+use crate::web::desk_feed::{self, DeskFeed};
 use crate::web::error::Problem;
+use crate::web::extract::chrome;
 use crate::web::identify::Visitor;
+use crate::web::page::Chrome;
 use crate::web::session::{Known, SessionUser};
 use crate::web::state::AppState;
 
@@ -46,9 +49,17 @@ const TOO_BIG: u16 = 1009;
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 enum FromClient {
-    Auth { token: String },
-    Watch { voucher_id: VoucherId },
+    Auth {
+        token: String,
+    },
+    Watch {
+        voucher_id: VoucherId,
+    },
     Sync {},
+    /// A page of the control room, of one voucher or of all: for admins.
+    Desk {
+        voucher_id: Option<VoucherId>,
+    },
 }
 
 /// Whether a page of `origin` may open a socket here: its own host (as the request names it) or the public address.
@@ -72,6 +83,7 @@ pub async fn upgrade(State(state): State<AppState>, request: Request) -> Result<
         return Err(Problem::Busy(String::from("shutting down")));
     }
     let visitor = parts.extensions.get::<Visitor>().cloned().unwrap_or(Visitor::Nobody);
+    let chrome = chrome(&parts, &state);
     let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &state).await.map_err(|_| Problem::Malformed)?;
     let upgrade = upgrade.max_message_size(MAX_MESSAGE).max_frame_size(MAX_MESSAGE);
     // The library's own 128 KiB would be taken by every idle socket.
@@ -80,7 +92,7 @@ pub async fn upgrade(State(state): State<AppState>, request: Request) -> Result<
     Ok(upgrade.on_upgrade(move |socket| async move {
         let shutdown = running.shutdown.clone();
         // Tracked, so that the end of the process waits for the closing handshake.
-        let _ = shutdown.spawn(serve(running, socket, visitor)).await;
+        let _ = shutdown.spawn(serve(running, socket, visitor, chrome)).await;
     }))
 }
 
@@ -101,12 +113,14 @@ struct Conversation {
     minute: Instant,
     in_minute: usize,
     heard_at: Instant,
+    /// The words and times of what a control room hears.
+    chrome: Chrome,
 }
 
-async fn serve(state: AppState, socket: WebSocket, visitor: Visitor) {
+async fn serve(state: AppState, socket: WebSocket, visitor: Visitor, chrome: Chrome) {
     let (sink, source) = socket.split();
     let now = Instant::now();
-    let mut talk = Conversation { state, sink, source, bad: 0, minute: now, in_minute: 0, heard_at: now };
+    let mut talk = Conversation { state, sink, source, bad: 0, minute: now, in_minute: 0, heard_at: now, chrome };
     let End::Close(code) = talk.run(visitor).await else { return };
     let frame = CloseFrame { code, reason: "".into() };
     let _ = tokio::time::timeout(Duration::from_secs(1), talk.sink.send(Message::Close(Some(frame)))).await;
@@ -150,7 +164,7 @@ impl Conversation {
                 self.watch(&socket, voucher_id).await?;
                 Ok((socket, None))
             }
-            Some(FromClient::Sync {}) | None => Err(over),
+            Some(FromClient::Sync {} | FromClient::Desk { .. }) | None => Err(over),
         }
     }
 
@@ -163,6 +177,9 @@ impl Conversation {
         let mut pings = tokio::time::interval_at(Instant::now() + PING, PING);
         pings.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut resync_at: Option<Instant> = None;
+        let mut desk: Option<DeskFeed> = None;
+        let mut looks = tokio::time::interval(desk_feed::EVERY);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         if let Some(user) = user {
             self.snapshot(user).await?;
         }
@@ -197,12 +214,22 @@ impl Conversation {
                     }
                 }
                 _ = pings.tick() => self.ping().await?,
+                _ = looks.tick(), if desk.is_some() => {
+                    if let Some(text) = desk_news(&mut desk, &self.state).await {
+                        self.send_text(text, &socket).await?;
+                    }
+                }
                 message = self.next_message() => match message? {
                     Some(FromClient::Sync {}) => match user {
                         Some(user) => self.snapshot(user).await?,
                         None => self.malformed().await?,
                     },
                     Some(FromClient::Watch { voucher_id }) => self.watch(&socket, voucher_id).await?,
+                    Some(FromClient::Desk { voucher_id }) if user.is_some_and(|user| user.admin) => {
+                        desk = Some(DeskFeed::new(self.chrome.clone(), voucher_id));
+                        looks.reset_immediately();
+                    }
+                    Some(FromClient::Desk { .. }) => self.malformed().await?,
                     Some(FromClient::Auth { .. }) | None => self.malformed().await?,
                 },
             }
@@ -305,6 +332,10 @@ impl Conversation {
         }
         self.write(Message::Ping(bytes::Bytes::new())).await
     }
+}
+
+async fn desk_news(desk: &mut Option<DeskFeed>, state: &AppState) -> Option<String> {
+    desk.as_mut()?.news(state).await
 }
 
 fn is_too_big(error: axum::Error) -> bool {

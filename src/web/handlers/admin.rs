@@ -1,63 +1,16 @@
-//! `/admin…`: the control room in its first form, and the form that puts up a sale.
+//! `/admin/vouchers/new`: the form that puts up a sale.
 
 use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::http::header::REFERER;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::domain::ids::{ShopId, UserId, VoucherId};
 use crate::domain::voucher::{FieldErrors, NewSale, NewVoucher, Voucher};
-use crate::service::sale_health;
-use crate::service::sales::Listed;
 use crate::web::error::Problem;
-use crate::web::extract::{Admin, Frame, PathId};
+use crate::web::extract::{Admin, Frame};
 use crate::web::fields::{Fields, FormFields, QueryFields};
 use crate::web::handlers::voucher_fields::{self, idempotency_key};
-use crate::web::page::{Chrome, ControlRoomPage, FormText, SaleBooks, VoucherFormPage, VoucherPage};
+use crate::web::page::{Chrome, FormText, VoucherFormPage};
 use crate::web::state::AppState;
-
-/// Sales that are over and still shown in the control room.
-const OVER_SHOWN: usize = 20;
-
-/// The books of one sale; none: it is an everyday voucher.
-async fn books(state: &AppState, listed: Listed) -> Result<Option<SaleBooks>, Problem> {
-    let health = sale_health::figures(&state.sales, listed.voucher.id).await?;
-    Ok(health.map(|h| SaleBooks { listed, figures: h.figures, gate_known: h.gate_known, balanced: h.balanced }))
-}
-
-/// `/admin`
-pub async fn control_room(State(state): State<AppState>, _: Admin, Frame(chrome): Frame) -> Result<Response, Problem> {
-    let mut sales = Vec::new();
-    for listed in state.sales.front_page().await? {
-        sales.extend(books(&state, listed).await?);
-    }
-    let now = state.clock.now();
-    let mut over = state.store.all_sales().await?;
-    over.retain(|sale| sale.end <= now);
-    over.sort_by_key(|sale| std::cmp::Reverse(sale.end));
-    for sale in over.iter().take(OVER_SHOWN) {
-        if let Some(listed) = state.sales.one(sale.voucher).await? {
-            sales.extend(books(&state, listed).await?);
-        }
-    }
-    Ok(ControlRoomPage::new(chrome, &sales).into_response())
-}
-
-/// `/admin/vouchers/{id}`
-pub async fn voucher(
-    State(state): State<AppState>,
-    _: Admin,
-    PathId(id): PathId<VoucherId>,
-    Frame(chrome): Frame,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let listed = state.sales.one(id).await?.ok_or(Problem::NotFound)?;
-    let books = books(&state, listed.clone()).await?;
-    // A browser that was sent here by the form says so; a reload or a link does not.
-    let came_from = headers.get(REFERER).and_then(|h| h.to_str().ok()).unwrap_or_default();
-    let created = came_from.split('?').next().is_some_and(|address| address.ends_with("/admin/vouchers/new"));
-    Ok(VoucherPage::new(chrome, &listed, books.as_ref(), created).into_response())
-}
 
 async fn shops(state: &AppState) -> Result<Vec<(ShopId, String)>, Problem> {
     Ok(state.store.shops().await?.into_iter().map(|s| (s.id, s.name)).collect())

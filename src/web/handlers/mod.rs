@@ -4,6 +4,8 @@ pub mod account;
 pub mod admin;
 pub mod callback;
 pub mod captcha;
+pub mod desk;
+pub mod desk_lists;
 pub mod docs;
 pub mod front;
 pub mod order_life;

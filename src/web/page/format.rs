@@ -32,6 +32,12 @@ pub(super) fn short(c: &Chrome, at: Millis) -> String {
     with_date(c, at, short_clock)
 }
 
+/// The minute of an instant, without its day: `10:08`.
+pub(super) fn minute(c: &Chrome, at: Millis) -> String {
+    let t = at.in_zone(&c.zone);
+    format!("{:02}:{:02}", t.hour(), t.minute())
+}
+
 fn short_clock(t: DateTime) -> String {
     match t.second() {
         0 => format!("{:02}:{:02}", t.hour(), t.minute()),

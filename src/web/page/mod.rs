@@ -33,7 +33,10 @@ mod voucher_form;
 mod voucher_look;
 
 pub use account::AccountPage;
-pub use admin::{ControlRoomPage, SaleBooks, VoucherPage};
+pub use admin::{
+    ControlRoomPage, DiscardPage, EndPage, LettersPage, ListPage, Part, ReportPage, Room, Said, SaleView, Series, Typed,
+    UsersPage, VoucherPage,
+};
 pub use card::{Alert, Held};
 pub use docs::DocsPage;
 pub use error::ErrorPage;

@@ -7,11 +7,12 @@ use axum::http::StatusCode;
 use jiff::tz::TimeZone;
 
 use super::{
-    AccountPage, Alert, Chrome, ControlRoomPage, DocsPage, ErrorPage, FormText, FrontPage, Held, LoginPage, OrderPage, OrderView,
-    OrdersPage, RegisterPage, SaleBooks, SandboxPage, ShopHead, ShopPage, Theme, Visitor, VoucherFormPage, VoucherPage,
+    AccountPage, Alert, Chrome, ControlRoomPage, DiscardPage, DocsPage, EndPage, ErrorPage, FormText, FrontPage, Held,
+    LettersPage, ListPage, LoginPage, OrderPage, OrderView, OrdersPage, RegisterPage, ReportPage, Room, Said, SaleView,
+    SandboxPage, Series, ShopHead, ShopPage, Theme, Typed, UsersPage, Visitor, VoucherFormPage, VoucherPage,
 };
-use crate::domain::ids::{OrderId, ShopId, UserId, VoucherId};
-use crate::domain::ledger::Figures;
+use crate::domain::ids::{Lane, OrderId, ShopId, UserId, VoucherId};
+use crate::domain::ledger::{Agreed, Tally};
 use crate::domain::money::Fen;
 use crate::domain::order::{CloseReason, Order, Refund, Status};
 use crate::domain::sale::{Sale, SaleState};
@@ -19,7 +20,11 @@ use crate::domain::time::{Millis, parse_instant};
 use crate::domain::user::{BadField, User};
 use crate::domain::voucher::{FieldError, FieldErrors, NewVoucher, Voucher};
 use crate::i18n::Lang;
+use crate::service::figures::{Books, SaleFigures};
+use crate::service::reports::Report;
+use crate::service::rings::Sample;
 use crate::service::sales::Listed;
+use crate::store::{AuditLine, BuriedLetter, DeadLetter, LetterState, OutboxLine};
 
 pub(super) const EVIL: &str = "<script>alert(1)</script>";
 
@@ -127,11 +132,37 @@ fn orders() -> Vec<(&'static str, Order)> {
     ]
 }
 
-fn books(listed: Listed, redis: i64, gate_known: bool) -> SaleBooks {
-    let left = listed.voucher.sale.unwrap().stock_left;
-    let total = listed.voucher.sale.unwrap().stock_total;
-    let figures = Figures { i: total, d: left, a: total - left, r: redis, f: 2, u: 1 };
-    SaleBooks { listed, balanced: gate_known && figures.stores_agree(), figures, gate_known }
+/// The figures of a sale whose gate holds `redis` units.
+fn figures(listed: &Listed, redis: i64, gate_known: bool) -> SaleFigures {
+    let sale = listed.voucher.sale.unwrap();
+    let live = sale.stock_total - sale.stock_left;
+    let books = Tally {
+        total: sale.stock_total,
+        left: sale.stock_left,
+        live,
+        unapplied: 1,
+        epoch: 2,
+        version: 23,
+        begin: sale.begin,
+        end: sale.end,
+        rows: live + 4,
+        pending: live,
+        cancelled: 1,
+        timed_out: 2,
+        failed: 1,
+        refunded: 3,
+        paused: sale.paused,
+        ..Tally::default()
+    };
+    let terms = Agreed { r: redis, f: 2, u: 1 };
+    let gate = match (gate_known, terms.r + terms.f + terms.u == sale.stock_left) {
+        (false, _) => Books::Unknown,
+        (true, true) => Books::Balanced(terms),
+        (true, false) => Books::Broken(Some(terms)),
+    };
+    let refused = Some(vec![(String::from("SOLD_OUT"), 1906), (String::from("NEW_CODE"), 3)]).filter(|_| gate_known);
+    let state = listed.state.unwrap();
+    SaleFigures { voucher: listed.voucher.id, state, books, gate, refused, waiting: Some(9), as_of: at("10:08:21") }
 }
 
 type Pages = Vec<(String, String)>;
@@ -243,12 +274,71 @@ fn order_pages(lang: Lang, pages: &mut Pages) {
 
 fn admin_pages(lang: Lang, pages: &mut Pages) {
     let vouchers = vouchers();
-    let rows =
-        [books(vouchers[0].clone(), 33, true), books(vouchers[1].clone(), 129, true), books(vouchers[3].clone(), 0, false)];
-    put(pages, "admin", &ControlRoomPage::new(admin(lang, "/admin"), &rows));
-    let voucher = |of: usize, rows| VoucherPage::new(admin(lang, "/admin/vouchers/10"), &vouchers[of], rows, true);
-    put(pages, "admin-voucher", &voucher(0, Some(&rows[0])));
-    put(pages, "admin-voucher-plain", &voucher(7, None));
+    let rows = [(0, 33, true), (1, 129, true), (3, 0, false), (6, 9, true)];
+    let rows: Vec<_> = rows.into_iter().map(|(of, redis, known)| (of, figures(&vouchers[of], redis, known))).collect();
+    let view = |row: usize| SaleView { voucher: &vouchers[rows[row].0].voucher, figures: &rows[row].1 };
+    let sample = |s: i64| Sample {
+        at: at("10:00:00") + Duration::from_secs(s.unsigned_abs()),
+        admitted: s,
+        saved: s / 2,
+        paid: 0,
+        refused: 0,
+        left: 3,
+        waiting: s % 7,
+    };
+    let series = vec![Series { lane: Lane(0), samples: (0..500).map(sample).collect() }];
+    let (owed, log) = (owed(), log());
+    let room = Room {
+        sales: (0..rows.len()).map(view).collect(),
+        series: series.clone(),
+        rate: 7,
+        waiting: Some(9),
+        sockets: 3412,
+        owed: &owed,
+        owed_more: true,
+        letters: 2,
+        log: &log,
+    };
+    let said = |path: &str, word: &str| Said::of(&admin(lang, path), word);
+    put(pages, "admin", &ControlRoomPage::new(admin(lang, "/admin"), &room, said("/admin", "pause")));
+    let voucher = |of: usize, view, word: &str| {
+        let path = "/admin/vouchers/10";
+        VoucherPage::new(admin(lang, path), &vouchers[of], view, &series, said(path, word))
+    };
+    put(pages, "admin-voucher", &voucher(0, Some(view(0)), "stock"));
+    put(pages, "admin-voucher-new", &voucher(1, Some(view(1)), "").created(&vouchers[1].voucher));
+    put(pages, "admin-voucher-over", &voucher(6, Some(view(3)), "").over());
+    put(pages, "admin-voucher-plain", &voucher(7, None, "edit"));
+    let typed = Typed { delta: "-500".to_owned(), texts: Some([EVIL.to_owned(), String::new(), EVIL.to_owned()]) };
+    let wrong = FieldErrors::from([
+        ("delta", FieldError::OutOfRange { min: -36, max: 5 }),
+        ("title", FieldError::TooLong { max: 100 }),
+        ("rules", FieldError::ControlCharacter),
+    ]);
+    put(pages, "admin-voucher-invalid", &voucher(0, Some(view(0)), "").invalid(&typed, &wrong));
+    let conflict = voucher(0, Some(view(0)), "").refused(StatusCode::CONFLICT, "VERSION_CONFLICT", &typed, 0);
+    put(pages, "admin-voucher-conflict", &conflict);
+    put(pages, "admin-end", &EndPage::new(admin(lang, "/admin/vouchers/10/end"), &vouchers[0].voucher));
+    lists(lang, pages, &vouchers[0].voucher, &rows[0].1);
+    letters(lang, pages);
+    let report = |money_in, away, row: usize, sold_out_at| Report {
+        voucher: vouchers[rows[row].0].voucher.clone(),
+        figures: std::sync::Arc::new(rows[row].1.clone()),
+        sold_out_at,
+        turned_away: away,
+        money_in: Fen(money_in),
+        money_back: Fen(1200),
+    };
+    let page = |report: &Report| ReportPage::new(admin(lang, "/admin/reports/10"), report);
+    put(pages, "admin-report", &page(&report(123_456, Some(18_402), 0, Some(at("10:00:14")))));
+    put(pages, "admin-report-over", &page(&report(0, None, 3, None)));
+    let path = "/admin/users?q=1";
+    let user = |disabled| User { id: UserId(1), nick_name: EVIL.to_owned(), admin: true, disabled, credits: 1234 };
+    let users = |asked: &str, user: Option<&User>| UsersPage::new(admin(lang, path), asked, user, said(path, "disable"));
+    put(pages, "admin-users", &users("", None));
+    put(pages, "admin-users-lost", &users("\"><b>", None));
+    put(pages, "admin-users-found", &users("1", Some(&user(false))));
+    put(pages, "admin-users-disabled", &users("1", Some(&user(true))));
     let shops = [(ShopId(1), "演示小馆".to_owned()), (ShopId(2), EVIL.to_owned())];
     let empty = FormText { form_id: "b1946ac9".to_owned(), ..FormText::default() };
     let form = |text: &FormText, errors| VoucherFormPage::new(admin(lang, "/admin/vouchers/new"), &shops, text, errors);
@@ -271,6 +361,83 @@ fn admin_pages(lang: Lang, pages: &mut Pages) {
         ("stock", FieldError::OutOfRange { min: 0, max: 1_000_000 }),
     ]);
     put(pages, "voucher-invalid", &form(&typed, &errors));
+}
+
+fn owed() -> Vec<OutboxLine> {
+    let line = |id, kind: &str, attempts, done_at| OutboxLine {
+        id,
+        kind: kind.to_owned(),
+        dedupe_key: format!("{kind}:610467444359694349"),
+        voucher_id: Some(10),
+        payload: String::from("{}"),
+        attempts,
+        next_at: at("10:09:10").0,
+        done_at,
+    };
+    vec![line(3, "release", 0, None), line(2, "refund", 4, None), line(1, "new_kind", 1, Some(at("10:09:00").0))]
+}
+
+fn log() -> Vec<AuditLine> {
+    let line = |id, who: &str, action: &str, subject: &str, after: &str| AuditLine {
+        id,
+        who: who.to_owned(),
+        action: action.to_owned(),
+        subject: subject.to_owned(),
+        before: Some(String::from("{\"stockTotal\":1000}")),
+        after: Some(after.to_owned()),
+        created_at: at("10:03:12"),
+    };
+    vec![
+        line(3, "2", "sale.stock", "voucher 10", "{\"stockTotal\":2000}"),
+        line(2, "system", "payment.wrong_amount", "order 610467444359694349", EVIL),
+        line(1, "2", "new.action", "user 7", "{\"a\":[1]}"),
+    ]
+}
+
+fn lists(lang: Lang, pages: &mut Pages, voucher: &Voucher, figures: &SaleFigures) {
+    let c = |path: &str| admin(lang, path);
+    let orders: Vec<_> = orders().into_iter().map(|(_, order)| order).collect();
+    let path = "/admin/vouchers/10/orders";
+    let next = Some(String::from("610467444359694349"));
+    put(pages, "admin-orders", &ListPage::orders(c(path), voucher, &orders, "?status=PAID", next));
+    put(pages, "admin-orders-none", &ListPage::orders(c(path), voucher, &[], "", None));
+    put(pages, "admin-refusals", &ListPage::refusals(c("/admin/vouchers/10/refusals"), voucher, figures));
+    put(pages, "admin-stock", &ListPage::stock(c("/admin/vouchers/10/stock"), voucher, figures, &log()));
+    put(pages, "admin-outbox", &ListPage::outbox(c("/admin/outbox"), &owed(), false, None, Some(1)));
+    put(pages, "admin-outbox-all", &ListPage::outbox(c("/admin/outbox"), &owed(), true, None, None));
+    put(pages, "admin-outbox-sale", &ListPage::outbox(c("/admin/outbox"), &[], false, Some(10), None));
+    put(pages, "admin-log", &ListPage::audit_log(c("/admin/audit-log"), &log(), Some(1)));
+}
+
+fn letters(lang: Lang, pages: &mut Pages) {
+    let buried = |id, entry: &str, state| BuriedLetter {
+        id,
+        letter: DeadLetter {
+            stream_id: String::from("1-0"),
+            lane: Lane(0),
+            entry_json: entry.to_owned(),
+            reason: EVIL.to_owned(),
+        },
+        state,
+        created_at: at("10:05:36"),
+    };
+    let letters = [
+        buried(42, "{\"id\":\"610467457244596251\",\"userId\":\"13x\",\"epoch\":2}", LetterState::Open),
+        buried(41, EVIL, LetterState::Retried),
+        buried(40, "[]", LetterState::Discarded),
+    ];
+    let path = "/admin/dead-letters";
+    let page = |word: &str| {
+        let c = admin(lang, path);
+        let said = Said::of(&c, word);
+        LettersPage::new(c, &letters, 1, Some(40), said)
+    };
+    put(pages, "admin-letters", &page("retry"));
+    put(pages, "admin-letters-decided", &page("").decided());
+    put(pages, "admin-letters-stuck", &page("").stuck(EVIL));
+    put(pages, "admin-letters-busy", &page("").refused(StatusCode::SERVICE_UNAVAILABLE, "BUSY", 3));
+    put(pages, "admin-letters-none", &LettersPage::new(admin(lang, path), &[], 0, None, Said::default()));
+    put(pages, "admin-discard", &DiscardPage::new(admin(lang, "/admin/dead-letters/42/discard"), &letters[0]));
 }
 
 fn error_pages(lang: Lang, pages: &mut Pages) {

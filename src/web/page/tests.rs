@@ -110,7 +110,22 @@ fn the_hooks_of_scripts_and_checks_are_there() {
     assert_eq!(find(form, "input[name=timeZone]")[0].attr("value"), Some("Europe/Berlin"));
     assert_eq!(find(form, "#rules")[0].text().collect::<String>(), format!("</textarea>{EVIL}"));
     assert_eq!(find(form, "option[selected]")[0].attr("value"), Some("2"));
-    assert_eq!(find(&pages["admin"], "[data-balanced=true], [data-balanced=false]").len(), 3);
+    for (voucher, balanced) in [(10, "true"), (16, "false"), (11, "unknown"), (15, "true")] {
+        let books = find(&pages["admin"], &format!("[data-voucher='{voucher}'] [data-balanced='{balanced}']"));
+        assert_eq!(books.len(), 1, "{voucher}");
+    }
+    assert_eq!(find(&pages["admin"], "form[action='/admin/vouchers/16/rebuild'].row").len(), 1, "what is wrong can be mended");
+    assert_eq!(find(&pages["admin"], "#wrong a[href='#s16']").len(), 1);
+    // Every number opens its list.
+    for number in find(&pages["admin"], ".nums li, .eq b") {
+        let link = number.select(&Selector::parse("a[href]").unwrap()).next().is_some();
+        let within = number.parent().and_then(ElementRef::wrap).is_some_and(|p| p.value().name() == "a");
+        assert!(link || within, "{:?} leads nowhere", number.text().collect::<String>());
+    }
+    // Every part that the socket sends has its place.
+    assert_eq!(find(&pages["admin"], "[data-part]").len(), 5 + 2 * 4);
+    assert_eq!(find(&pages["admin-voucher-conflict"], "#title")[0].attr("value"), Some(EVIL));
+    assert_eq!(find(&pages["admin-letters"], "[data-dead-letter]").len(), 3);
     assert!(find(&pages["register-invalid"], "input[type=password][value]").is_empty());
 }
 
@@ -216,7 +231,21 @@ fn every_key_that_is_used_exists_and_every_key_that_exists_is_used() {
         }
     }
     // Put together from a prefix and a code, a state or a kind.
-    let built = ["msg-", "next-", "error-title-", "theme-", "push-order-", "chip-", "why-", "announce-", "month-", "sandbox-"];
+    let built = [
+        "msg-",
+        "next-",
+        "error-title-",
+        "theme-",
+        "push-order-",
+        "chip-",
+        "why-",
+        "announce-",
+        "month-",
+        "sandbox-",
+        "no-",
+        "kind-",
+        "act-",
+    ];
     for key in keys.keys() {
         let said = code.iter().any(|(_, text)| text.contains(&format!("\"{key}\"")));
         assert!(said || built.iter().any(|p| key.starts_with(p)), "nobody says {key}");

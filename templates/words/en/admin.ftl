@@ -40,7 +40,6 @@ form-no-shop = There is no shop yet. Add one on the command line, then come back
 voucher-created = Saved and published.
 voucher-see = See it in the shop
 voucher-buyers-see = What buyers see
-voucher-books = Books
 voucher-again = Another sale
 voucher-window = On sale
 voucher-number = Voucher

@@ -40,7 +40,6 @@ form-no-shop = 还没有店铺。先在命令行加一家，再回来建抢购�
 voucher-created = 已保存并发布。
 voucher-see = 到店铺页看
 voucher-buyers-see = 买家会看到
-voucher-books = 账
 voucher-again = 再建一场
 voucher-window = 抢购时间
 voucher-number = 券号
