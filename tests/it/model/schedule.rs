@@ -275,33 +275,41 @@ pub fn run(seed: u64, mutants: Mutants, class: Option<Class>, mut trace: Option<
             return Err(broken);
         }
     }
-    w.heal();
     if let Some(out) = trace.as_deref_mut() {
         let _ = writeln!(out, "---- everything heals");
     }
+    rest(&mut w, trace).map_err(|what| Broken { seed, what })
+}
+
+/// Heals everything, lets everybody finish, and checks what is left.
+pub fn rest(w: &mut World, mut trace: Option<&mut String>) -> Result<(), &'static str> {
+    w.heal();
     for round in 0..160 {
         for t in 0..w.tasks_n {
             // Each works until it has nothing to do, or waits: processes that rebuild in step would refuse each other for ever.
             for _ in 0..40 {
                 let was = w.tasks[u(t)].at;
-                let moved = turn_traced(&mut w, t, Way::Fine, trace.as_deref_mut());
+                if w.tasks[u(t)].done {
+                    break;
+                }
+                let moved = turn_traced(w, t, Way::Fine, trace.as_deref_mut());
                 let at = w.tasks[u(t)].at;
                 if !moved || at == At::Idle || (at == At::Drain && was == At::Drain) {
                     break;
                 }
             }
         }
-        if let Some(broken) = failed(&w) {
-            return Err(broken);
+        if let Some(what) = w.broken {
+            return Err(what);
         }
         match w.unrest() {
             None => break,
-            Some(what) if round == 159 => return Err(Broken { seed, what }),
+            Some(what) if round == 159 => return Err(what),
             Some(_) => {}
         }
     }
     w.check_rest();
-    failed(&w).map_or(Ok(()), Err)
+    w.broken.map_or(Ok(()), Err)
 }
 
 fn turn_traced(w: &mut World, t: u8, way: Way, trace: Option<&mut String>) -> bool {

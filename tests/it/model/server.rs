@@ -303,11 +303,12 @@ impl World {
             }
             Call::NextBlock { day } => {
                 let counter = &mut self.servers[s].counter[u(day)];
-                *counter += 1;
+                *counter = counter.saturating_add(1);
                 Reply::Block(*counter - 1)
             }
             Call::Raise { day, by } => {
-                self.servers[s].counter[u(day)] += by;
+                let counter = &mut self.servers[s].counter[u(day)];
+                *counter = counter.saturating_add(by);
                 Reply::Done
             }
             Call::DropNames { consumer } => {

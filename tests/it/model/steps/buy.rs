@@ -52,7 +52,7 @@ pub fn go(w: &mut World, t: u8, k: &mut Task, way: Way) -> Result<(), Halt> {
             k.at = At::Idle;
             k.seen = w.day;
             if let Heard::Reply(Reply::Block(block)) = w.redis(k, Call::NextBlock { day: k.seen }, way)
-                && block * BLOCK + BLOCK <= 64
+                && block < 64 / BLOCK
             {
                 k.key = block;
                 if w.without(Guard::BlocksRegistered) {
@@ -96,11 +96,12 @@ pub fn go(w: &mut World, t: u8, k: &mut Task, way: Way) -> Result<(), Halt> {
 fn take_block(w: &mut World, k: &Task) {
     let block = ((1 << BLOCK) - 1) << World::first_of(k.key);
     let inst = &mut w.inst[u(k.instance)];
-    if inst.day == k.seen {
+    if inst.day == k.seen || w.mutants.has(Guard::BlocksEndAtMidnight) {
         inst.numbers |= block;
-    } else if !w.mutants.has(Guard::BlocksEndAtMidnight) {
-        (inst.numbers, inst.day) = (block, k.seen);
+    } else {
+        inst.numbers = block;
     }
+    inst.day = k.seen;
 }
 
 fn admit(w: &mut World, k: &mut Task, way: Way) {

@@ -203,7 +203,7 @@ fn burn(w: &mut World, t: u8, k: &mut Task, way: Way) -> Result<(), Halt> {
         // A mutant: one above the highest that SQL or Redis knows.
         k.at = At::Idle;
         if let Heard::Reply(Reply::Gate(gate)) = w.redis(k, Call::Look { sale: k.sale }, way) {
-            k.claim = k.claim.max(gate.hash.map_or(0, |hash| hash.epoch) + 1);
+            k.claim = k.claim.max(gate.hash.map_or(0, |hash| hash.epoch).saturating_add(1));
             k.at = At::Close;
         }
         return Ok(());
@@ -211,7 +211,7 @@ fn burn(w: &mut World, t: u8, k: &mut Task, way: Way) -> Result<(), Halt> {
     if w.without(Guard::BurntNumber) || w.without(Guard::NumberFromSqlAlone) {
         w.statement(k, way)?;
         k.seen = w.db.sales[v].now.epoch;
-        k.claim = k.seen + 1;
+        k.claim = k.seen.saturating_add(1);
         k.at = if w.without(Guard::NumberFromSqlAlone) { At::AskClaim } else { At::Close };
         return Ok(());
     }
@@ -219,7 +219,7 @@ fn burn(w: &mut World, t: u8, k: &mut Task, way: Way) -> Result<(), Halt> {
     w.db.sales[v].lock(t)?;
     if matches!(way, Way::Fine | Way::Void | Way::Late) {
         let mut row = w.db.sales[v].now;
-        row.claimed += 1;
+        row.claimed = row.claimed.saturating_add(1);
         (k.claim, k.seen) = (row.claimed, row.epoch);
         w.db.sales[v].put(t, row);
         w.end_tx(t, true);
