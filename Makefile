@@ -1,7 +1,7 @@
 # What a person types. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long check
+.PHONY: help run test test-long storm check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -17,6 +17,10 @@ test: ## install what the tests need, build, and run all of them
 test-long: ## the same, with long races and the model in full
 	@scripts/install-test.sh
 	@SECKILL_TEST_LONG=1 scripts/test.sh
+
+storm: ## five minutes of faults at real servers under load, from a printed seed; SECKILL_STORM_SEED repeats one
+	@scripts/install-test.sh
+	@scripts/storm.sh
 
 check: ## formatting, lints, documentation, licences and sources of what we depend on
 	cargo fmt --all --check

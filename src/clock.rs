@@ -19,7 +19,7 @@ pub struct Clock {
 
 impl Default for Clock {
     fn default() -> Self {
-        Self { offset: Arc::new(watch::Sender::new(0)) }
+        Self { offset: Arc::new(watch::Sender::new(crate::fault::clock_error())) }
     }
 }
 

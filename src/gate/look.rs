@@ -202,7 +202,7 @@ pub(super) fn read_sale(hash: &HashMap<String, String>, run_id: Option<&str>) ->
         paused: hash.get("paused")? != "0",
         epoch: number("epoch")?,
         claim: number("claim")?,
-        run_id_fits: Some(hash.get("run_id")?.as_str()) == run_id,
+        run_id_fits: Some(hash.get("run_id")?.as_str()) == run_id || crate::fault::mutant("no-run-id"),
         total: number("total")?,
         begin: Millis(number("begin")?),
         end: Millis(number("end")?),

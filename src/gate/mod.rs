@@ -8,6 +8,8 @@ mod load;
 mod look;
 pub mod order_ids;
 mod pages;
+#[cfg(feature = "fault-injection")]
+mod reload;
 mod tally;
 #[cfg(feature = "fault-injection")]
 mod two_round_trips;
@@ -25,6 +27,7 @@ use redis::Value;
 
 use crate::domain::admission::Admission;
 use crate::domain::ids::{Epoch, Lane, OrderId, UserId, VoucherId};
+use crate::fault::fail_point;
 use crate::keys;
 use crate::redis::scripts::{ADMIT, CLOSE, OPEN, PAUSE, RELEASE};
 use crate::redis::{Redis, StreamId};
@@ -147,6 +150,7 @@ impl Gate {
             keys::stream(lane),
             keys::places(lane),
         ];
+        fail_point("before-script");
         let reply: Vec<Value> = ADMIT
             .call(&mut self.redis.shared(), &keys, |call| {
                 call.arg(epoch).arg(backlog.max(1)).arg(voucher.0);
@@ -155,6 +159,7 @@ impl Gate {
                 }
             })
             .await?;
+        fail_point("after-script");
         let verdicts = read_admissions(voucher, &reply, buyers);
         let verdicts = verdicts.ok_or_else(|| GateError::BadReply(format!("admit: {reply:?}")))?;
         self.tally.add(voucher, buyers, &verdicts);

@@ -123,6 +123,13 @@ impl Reader {
         for chunk in entries.chunks(SETTLE_CHUNK) {
             let Some(Dedicated { connection, .. }) = &mut self.connection else { return Err(QueueError::ConnectionLost) };
             connection.set_response_timeout(GRACE);
+            if crate::fault::mutant("settle-apart") {
+                let ids: Vec<String> = chunk.iter().map(|(id, _)| id.to_string()).collect();
+                redis::cmd("XACK").arg(&self.stream).arg(keys::GROUP).arg(&ids).exec_async(connection).await?;
+                crate::fault::fail_point("between-ack-and-del");
+                redis::cmd("XDEL").arg(&self.stream).arg(&ids).exec_async(connection).await?;
+                continue;
+            }
             let answer: redis::RedisResult<(u64, u64, u64)> = SETTLE
                 .call(connection, &keys, |call| {
                     call.arg(keys::GROUP);

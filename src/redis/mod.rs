@@ -9,6 +9,8 @@ mod connect;
 mod link;
 pub mod managed;
 mod node;
+#[cfg(feature = "fault-injection")]
+mod script_mutants;
 pub(crate) mod scripts;
 mod sentinel;
 mod shared;

@@ -55,6 +55,10 @@ impl Script {
             arguments(&mut call);
             call
         };
+        #[cfg(feature = "fault-injection")]
+        if let Some(text) = super::script_mutants::mutated(self.text) {
+            return command("EVAL", &text).query_async(connection).await;
+        }
         match command("EVALSHA", &self.hash).query_async(connection).await {
             Err(e) if e.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 // EVAL also makes it known. Loading it by a call of its own would leave a moment in which it can be

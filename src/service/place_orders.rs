@@ -12,6 +12,7 @@ use crate::domain::event::OrderEvent;
 use crate::domain::ids::{Epoch, Lane, OrderId, VoucherId};
 use crate::domain::order::{CloseReason, Order, Status};
 use crate::domain::voucher::Voucher;
+use crate::fault::{fail_point, slow_point};
 use crate::queue::StreamId;
 use crate::queue::{Delivery, Entry};
 use crate::service::settle::{Settled, settle};
@@ -167,7 +168,9 @@ impl PlaceOrders {
             Decided::Again => return Ok(Attempt::Again),
         };
         // 5: only a known commit may be acknowledged; an unknown one comes back as an error and the batch is done again.
+        fail_point("tx-before-commit");
         tx.commit().await?;
+        fail_point("after-commit");
         done.settled.extend(part.iter().map(|(delivery, entry)| (delivery.stream_id, Some(entry.order))));
         self.report(&orders, outcome, &mut done).await?;
         Ok(Attempt::Done(Box::new(done)))
@@ -177,6 +180,8 @@ impl PlaceOrders {
     pub(super) async fn decide(&self, tx: &mut Tx, orders: &[NewOrder], done: &mut Placed) -> Result<Decided, StoreError> {
         // 1: the outcome rows. What conflicts is not returned, for either of two reasons.
         let inserted: HashSet<OrderId> = tx.insert_pending(orders).await?.into_iter().collect();
+
+        fail_point("tx-after-insert");
 
         // 2: which reason? The same buyer's row is a repeat, another buyer's an alarm, none means that he has a live order.
         let missing: Vec<&NewOrder> = orders.iter().filter(|o| !inserted.contains(&o.id)).collect();
@@ -230,6 +235,7 @@ impl PlaceOrders {
                 return Ok(Decided::Wall);
             }
         }
+        slow_point("tx-after-stock").await;
         let failed = duplicates.iter().map(|d| d.id).collect();
         Ok(Decided::Rows(Outcome { inserted, failed, paid }))
     }

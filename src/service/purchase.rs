@@ -124,6 +124,13 @@ impl Purchase {
                     if !matches!(fresh, Ok(Ok(()))) {
                         return Err(BuyError::Busy);
                     }
+                    #[cfg(feature = "fault-injection")]
+                    if crate::fault::mutant("reload-on-request")
+                        && let Known::Sale(_, sale) = self.index.get(voucher)
+                    {
+                        seen = None;
+                        self.gate.reload_on_request(voucher, sale.stock_left).await;
+                    }
                 }
             }
         }

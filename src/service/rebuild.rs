@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::domain::ids::{Epoch, Lane, VoucherId};
 use crate::domain::sale::Sale;
+use crate::fault::fail_point;
 use crate::gate::{Close, Gate, Load};
 use crate::queue::Queue;
 use crate::queue::StreamId;
@@ -158,6 +159,8 @@ impl Rebuilds {
         mut change: Option<&mut StockChange>,
     ) -> Result<Rebuilt, ServiceError> {
         let Claim { number, seen, last_id } = claim;
+        fail_point("rebuild-after-close");
+
         // 3: everything admitted before the close must have its row, for as long as that takes; with a time limit queued
         // buyers would become LOST though Redis lost nothing. A sale of epoch 0 was never opened: no entry can be waiting.
         if seen > 0 && !self.drained(Lane::of(voucher, self.lanes), last_id).await? {
@@ -201,6 +204,7 @@ impl Rebuilds {
         if !self.gate.load(&load).await? {
             return Ok(Rebuilt::GivenUp("a later rebuild holds the gate"));
         }
+        fail_point("rebuild-after-load");
         if let Err(error) = tx.commit().await {
             // Unknown: the commit may have happened. SQL says.
             let now = self.store.sale(voucher).await?.map(|s| s.epoch);

@@ -9,6 +9,7 @@ use sqlx::{ConnectOptions, Connection};
 
 use super::connect::SqlitePools;
 use super::{Store, StoreError};
+use crate::fault::fail_point;
 
 static SQLITE: Migrator = sqlx::migrate!("migrations/sqlite");
 static POSTGRES: Migrator = sqlx::migrate!("migrations/postgres");
@@ -42,6 +43,7 @@ async fn judged(migrator: &Migrator, run: impl Future<Output = Result<(), Migrat
 async fn migrate_sqlite(pools: &SqlitePools) -> Result<(), MigrateError> {
     let mut tx = pools.writer.begin_with("BEGIN IMMEDIATE").await?;
     SQLITE.run(&mut *tx).await?;
+    fail_point("migrate-mid");
     tx.commit().await?;
     Ok(())
 }
@@ -51,6 +53,7 @@ async fn migrate_postgres(pool: &PgPool) -> Result<(), MigrateError> {
     let options = pool.connect_options().as_ref().clone().options([("lock_timeout", "0"), ("statement_timeout", "0")]);
     let mut connection = options.connect().await?;
     let outcome = POSTGRES.run(&mut connection).await;
+    fail_point("migrate-mid");
     connection.close().await?;
     outcome
 }

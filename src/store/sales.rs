@@ -153,6 +153,11 @@ impl Tx {
     pub async fn take_units(&mut self, voucher: VoucherId, epoch: Epoch, k: i64) -> Result<bool, StoreError> {
         let text = "UPDATE flash_sale SET stock_left = stock_left - $3 \
                     WHERE voucher_id = $1 AND epoch = $2 AND stock_left >= $3";
+        let text = if crate::fault::mutant("no-epoch") {
+            "UPDATE flash_sale SET stock_left = stock_left - $3 WHERE voucher_id = $1 AND $2 > 0 AND stock_left >= $3"
+        } else {
+            text
+        };
         Ok(changed!(self, text, voucher.0, epoch, k)? == 1)
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::fault::{fail_point, slow_point};
 use crate::push::bus::Bus;
 use crate::queue::{Delivery, Queue, QueueError, Reader};
 use crate::service::change::Wakes;
@@ -144,11 +145,17 @@ impl Consumer {
         self.pace.before_saving(batch.len()).await;
         #[expect(clippy::cast_precision_loss, reason = "a batch is small")]
         meters().save_batch.record(batch.len() as f64);
+        slow_point("after-read").await;
+        if crate::fault::mutant("ack-before-commit") {
+            let all: Vec<_> = rest.iter().map(|d| (d.stream_id, d.entry.as_ref().ok().map(|e| e.order))).collect();
+            self.reader.settle(&all).await?;
+        }
         loop {
             let mut placed = Placed::default();
             let result = self.place.place(self.reader.lane(), &rest, &mut placed).await;
             if !placed.settled.is_empty() {
                 self.reader.settle(&placed.settled).await?;
+                fail_point("after-ack");
                 let done: std::collections::HashSet<_> = placed.settled.iter().map(|(id, _)| *id).collect();
                 rest.retain(|d| !done.contains(&d.stream_id));
             }

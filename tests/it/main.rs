@@ -31,6 +31,7 @@ mod sessions;
 mod sockets;
 mod stampede;
 mod store_contract;
+mod storm;
 mod stream_cases;
 mod verdicts;
 mod who_may;

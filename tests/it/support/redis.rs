@@ -59,6 +59,21 @@ impl TestRedis {
         found.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
     }
 
+    /// Its folder: the socket and the append-only file.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Kills the server with -9.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
@@ -110,7 +125,9 @@ impl Drop for TestRedis {
 }
 
 fn spawn(dir: &Path) -> Child {
-    Command::new("redis-server")
+    // A limit of a file's size is an error to be handled, as a full disk is, not a signal to die of.
+    Command::new("sh")
+        .args(["-c", "trap '' XFSZ; exec \"$@\"", "sh", "redis-server"])
         .args(["--port", "0", "--unixsocket", "redis.sock", "--dir", ".", "--save", "", "--daemonize", "no"])
         .args(["--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction"])
         .current_dir(dir)
