@@ -150,7 +150,7 @@ async fn serve(args: ServeArgs) -> ExitCode {
         complain("error: --demo listens on loopback only: leave --listen out or give it a 127.0.0.1 address");
         return ExitCode::from(2);
     }
-    let app = match app::start(&args, Clock::default()).await {
+    let app = match app::start(&args, Clock::wrong_by(crate::fault::clock_error())).await {
         Ok(app) => app,
         Err(app::StartError::Usage(sentence)) => {
             complain(&format!("error: {sentence}"));

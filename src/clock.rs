@@ -19,7 +19,7 @@ pub struct Clock {
 
 impl Default for Clock {
     fn default() -> Self {
-        Self { offset: Arc::new(watch::Sender::new(crate::fault::clock_error())) }
+        Self { offset: Arc::new(watch::Sender::new(0)) }
     }
 }
 
@@ -30,6 +30,12 @@ impl Clock {
     pub fn now(&self) -> Millis {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX).saturating_add(*self.offset.borrow()))
+    }
+
+    /// A clock that is wrong by this many milliseconds (tests only).
+    #[must_use]
+    pub fn wrong_by(ms: i64) -> Self {
+        Self { offset: Arc::new(watch::Sender::new(ms)) }
     }
 
     /// Moves the clock forward (tests only; production never calls it) and wakes who waits for an instant.
