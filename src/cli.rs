@@ -165,8 +165,9 @@ async fn serve(args: ServeArgs) -> ExitCode {
         let role = if user.phone == crate::service::demo::ADMIN { "admin" } else { "buyer" };
         say(&format!("demo {role} {} {}", user.phone, user.password));
     }
+    let told_to_stop = app::told_to_stop();
     say(&format!("listening on http://{}", app.address));
-    app::until_told_to_stop().await;
+    told_to_stop.await;
     if app.stop().await {
         ExitCode::SUCCESS
     } else {

@@ -276,14 +276,18 @@ impl App {
     }
 }
 
-/// Returns on SIGTERM or Ctrl-C.
-pub async fn until_told_to_stop() {
-    let interrupt = tokio::signal::ctrl_c();
-    match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-        Ok(mut terminate) => tokio::select! {
-            _ = interrupt => {}
-            _ = terminate.recv() => {}
-        },
-        Err(_) => drop(interrupt.await),
+/// Listens for SIGTERM and Ctrl-C from now on; what it answers returns when one comes. Call it before the ready line is
+/// printed: whoever waits for that line may send one at once.
+pub fn told_to_stop() -> impl Future<Output = ()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let heard = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async move {
+        match heard {
+            (Ok(mut terminate), Ok(mut interrupt)) => tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            },
+            _ => drop(tokio::signal::ctrl_c().await),
+        }
     }
 }

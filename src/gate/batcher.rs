@@ -154,15 +154,12 @@ impl Parts {
         // Ids are taken now and not at the door: whoever gave up meanwhile uses none.
         let (mut buyers, mut waiters) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
         for waiter in batch {
-            match self.ids.next() {
-                Some(id) => {
-                    buyers.push((waiter.user, id));
-                    waiters.push(waiter);
-                }
-                None => {
-                    meters().admissions(Outcome::Unavailable, 1);
-                    tell(waiter, Err(AdmitError::NoIds));
-                }
+            if let Some(id) = self.ids.next() {
+                buyers.push((waiter.user, id));
+                waiters.push(waiter);
+            } else {
+                meters().admissions(Outcome::Unavailable, 1);
+                tell(waiter, Err(AdmitError::NoIds));
             }
         }
         if buyers.is_empty() {

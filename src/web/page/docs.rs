@@ -1,5 +1,7 @@
 //! `/docs`: the description of the API as a page, from the same table as `/openapi.json`, without a script.
 
+use std::fmt::Write;
+
 use askama::Template;
 use axum::http::StatusCode;
 use serde_json::Value;
@@ -55,7 +57,7 @@ fn kind_of(schema: &Value) -> String {
     let limits = [("minLength", "≥ "), ("maxLength", "≤ "), ("minimum", "≥ "), ("maximum", "≤ ")];
     for (limit, sign) in limits {
         if let Some(n) = schema[limit].as_i64() {
-            kind.push_str(&format!(" {sign}{n}"));
+            let _ = write!(kind, " {sign}{n}");
         }
     }
     kind

@@ -67,7 +67,9 @@ fn every_alert_asks_for_figures_that_exist_and_leads_to_its_page() {
         let name = rule.lines().next().unwrap();
         let expression = rule.split("expr:").nth(1).unwrap().split("for:").next().unwrap();
         assert!(!figures_in(expression).is_empty(), "{name}");
-        figures_in(expression).into_iter().for_each(|figure| exists(figure, name));
+        for figure in figures_in(expression) {
+            exists(figure, name);
+        }
         let runbook = rule.split("runbook: docs/OPERATIONS.md#").nth(1).unwrap_or_else(|| panic!("{name} leads nowhere"));
         let anchor = runbook.lines().next().unwrap().trim();
         assert!(anchors.contains(anchor), "{name}: docs/OPERATIONS.md has no section {anchor}: {anchors:?}");

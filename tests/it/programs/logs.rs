@@ -23,8 +23,8 @@ async fn a_line_names_its_request_and_no_secret_is_ever_written() {
     let made = server.http.send(Method::POST, "/api/user/register", &headers, body).await;
     assert_eq!(made.header("x-request-id"), "from-a-proxy-7", "a sane one is kept");
     let (token, cookie) = (made.data().as_str().unwrap().to_owned(), made.cookie().unwrap());
-    let long = "x".repeat(65);
-    for bad in ["two words", "a<b>", long.as_str(), "\"q\""] {
+    let too_long = "x".repeat(65);
+    for bad in ["two words", "a<b>", too_long.as_str(), "\"q\""] {
         let answer = server.http.send(Method::GET, "/", &[("x-request-id", bad), ("cookie", &cookie)], "").await;
         let made = answer.header("x-request-id").to_owned();
         assert!(made != bad && made.len() == 16, "{bad}: {made}");

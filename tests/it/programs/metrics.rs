@@ -29,10 +29,14 @@ fn shown(text: &str) -> BTreeSet<String> {
     text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next().map(str::to_owned)).collect()
 }
 
-/// The value of one line.
-fn value(text: &str, line: &str) -> f64 {
+/// The value of one line, as it is written.
+fn value<'a>(text: &'a str, line: &str) -> &'a str {
     let rest = text.lines().find_map(|l| l.strip_prefix(line)?.strip_prefix(' '));
-    rest.unwrap_or_else(|| panic!("no line {line} in\n{text}")).parse().unwrap()
+    rest.unwrap_or_else(|| panic!("no line {line} in\n{text}"))
+}
+
+fn number(text: &str, line: &str) -> f64 {
+    value(text, line).parse().unwrap()
 }
 
 fn sources(folder: &Path, all: &mut Vec<PathBuf>) {
@@ -106,31 +110,31 @@ async fn a_walk_through_the_shop_shows_in_the_figures_and_every_one_is_documente
     for name in shown(&text) {
         assert!(text.contains(&format!("# HELP {name} ")), "{name} says what it is");
     }
-    assert_eq!(value(&text, r#"seckill_admissions_total{outcome="admitted"}"#), 1.0);
-    assert_eq!(value(&text, r#"seckill_admissions_total{outcome="sold_out"}"#), 2.0);
-    assert_eq!(value(&text, "seckill_orders_saved_total"), 1.0);
-    assert_eq!(value(&text, r#"seckill_stream_length{lane="0"}"#), 0.0);
-    assert_eq!(value(&text, r#"seckill_outbox_open{kind="refund"}"#), 0.0);
-    assert_eq!((value(&text, "seckill_redis_up"), value(&text, "seckill_database_up")), (1.0, 1.0));
-    assert!(value(&text, "process_resident_memory_bytes") > 1e6 && value(&text, "process_start_time_seconds") > 1.7e9);
+    assert_eq!(value(&text, r#"seckill_admissions_total{outcome="admitted"}"#), "1");
+    assert_eq!(value(&text, r#"seckill_admissions_total{outcome="sold_out"}"#), "2");
+    assert_eq!(value(&text, "seckill_orders_saved_total"), "1");
+    assert_eq!(value(&text, r#"seckill_stream_length{lane="0"}"#), "0");
+    assert_eq!(value(&text, r#"seckill_outbox_open{kind="refund"}"#), "0");
+    assert_eq!((value(&text, "seckill_redis_up"), value(&text, "seckill_database_up")), ("1", "1"));
+    assert!(number(&text, "process_resident_memory_bytes") > 1e6 && number(&text, "process_start_time_seconds") > 1.7e9);
     let hot = r#"http_server_request_duration_seconds_count{method="POST",route="/api/voucher-order/seckill/{voucherId}",status="200"}"#;
-    assert_eq!(value(&text, hot), 3.0);
+    assert_eq!(value(&text, hot), "3");
     // Paths that nobody has are one route, methods that nobody knows are one method.
     assert!(!text.contains("made-up") && !text.contains("wp-login") && !text.contains("BREW"), "{text}");
     let scanned = r#"http_server_request_duration_seconds_count{method="GET",route="none",status="404"}"#;
-    assert_eq!(value(&text, scanned), 3.0);
+    assert_eq!(value(&text, scanned), "3");
 
     let held = rustix::process::Pid::from_raw(redis_of(&shop)).unwrap();
     rustix::process::kill_process(held, rustix::process::Signal::STOP).unwrap();
     // One look serves every scraper for half a second.
     until("it is seen to be away", Duration::from_secs(10), async || {
         let text = server.http.get("/metrics").await.text();
-        value(&text, "seckill_redis_up") < 0.5 && value(&text, "seckill_database_up") > 0.5
+        value(&text, "seckill_redis_up") == "0" && value(&text, "seckill_database_up") == "1"
     })
     .await;
     rustix::process::kill_process(held, rustix::process::Signal::CONT).unwrap();
     until("it is back", Duration::from_secs(10), async || {
-        value(&server.http.get("/metrics").await.text(), "seckill_redis_up") > 0.5
+        value(&server.http.get("/metrics").await.text(), "seckill_redis_up") == "1"
     })
     .await;
     assert_eq!(server.terminate().await, 0);

@@ -2,6 +2,10 @@
 
 use serde_json::Value;
 
+fn size(n: usize) -> f64 {
+    f64::from(u32::try_from(n).unwrap())
+}
+
 /// What is wrong with `value` under `schema`; `document` is where references lead.
 pub fn problems(document: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     let mut found = Vec::new();
@@ -35,7 +39,7 @@ pub fn problems(document: &Value, schema: &Value, value: &Value, at: &str) -> Ve
         wrong(format!("{n} is out of range"));
     }
     if let Some(text) = value.as_str() {
-        let length = text.chars().count() as f64;
+        let length = size(text.chars().count());
         if outside("minLength", length, true) || outside("maxLength", length, false) {
             wrong(String::from("has the wrong length"));
         }
@@ -44,7 +48,7 @@ pub fn problems(document: &Value, schema: &Value, value: &Value, at: &str) -> Ve
         }
     }
     if let Some(items) = value.as_array() {
-        if outside("maxItems", items.len() as f64, false) {
+        if outside("maxItems", size(items.len()), false) {
             wrong(String::from("has too many"));
         }
         if let Some(schema) = schema.get("items") {
