@@ -167,9 +167,15 @@ async fn serve(args: ServeArgs) -> ExitCode {
     }
     let told_to_stop = app::told_to_stop();
     say(&format!("listening on http://{}", app.address));
-    told_to_stop.await;
-    if app.stop().await {
+    let failed = app.failed();
+    let told = tokio::select! {
+        () = told_to_stop => true,
+        () = failed => false,
+    };
+    if app.stop().await && told {
         ExitCode::SUCCESS
+    } else if !told {
+        ExitCode::FAILURE // the log has said why
     } else {
         complain("error: some work did not finish in time; it is safe and goes on at the next start");
         ExitCode::FAILURE

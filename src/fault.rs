@@ -85,6 +85,14 @@ mod armed {
         named("clock").filter_map(|fault| fault.ms).sum()
     }
 
+    /// Panics here when the process was told to.
+    ///
+    /// # Panics
+    /// That is what it is for.
+    pub fn panic_point(name: &str) {
+        assert!(named(name).next().is_none(), "panics here as it was told to: {name}");
+    }
+
     /// Whether the guard `name` is out: for the whole process, or inside [`without`].
     #[must_use]
     pub fn mutant(name: &str) -> bool {
@@ -98,7 +106,7 @@ mod armed {
 }
 
 #[cfg(feature = "fault-injection")]
-pub use armed::{POINTS, clock_error, fail_point, mutant, slow_point, without};
+pub use armed::{POINTS, clock_error, fail_point, mutant, panic_point, slow_point, without};
 
 /// Does nothing.
 #[cfg(not(feature = "fault-injection"))]
@@ -117,6 +125,11 @@ pub async fn slow_point(_name: &str) {}
 pub fn clock_error() -> i64 {
     0
 }
+
+/// Does nothing.
+#[cfg(not(feature = "fault-injection"))]
+#[inline]
+pub fn panic_point(_name: &str) {}
 
 /// Every guard is in.
 #[cfg(not(feature = "fault-injection"))]

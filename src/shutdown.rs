@@ -3,8 +3,10 @@
 //! Every long task is spawned through here, so that nothing is forgotten at the end.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -12,6 +14,7 @@ use tokio_util::task::TaskTracker;
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     token: CancellationToken,
+    failed: CancellationToken,
     tasks: TaskTracker,
 }
 
@@ -41,6 +44,34 @@ impl Shutdown {
         F::Output: Send + 'static,
     {
         tokio::spawn(self.tasks.track_future(task))
+    }
+
+    /// As [`spawn`](Self::spawn), for a loop that the shop cannot do without: when it panics, the process has to end.
+    ///
+    /// Not started again here: nobody knows what it left half done in the parts that it shares with others. A new process
+    /// begins with what the stores say, and whoever runs this one starts it.
+    pub fn spawn_loop<F>(&self, what: &'static str, task: F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let failed = self.failed.clone();
+        self.spawn(async move {
+            if AssertUnwindSafe(task).catch_unwind().await.is_err() && !failed.is_cancelled() {
+                failed.cancel();
+                tracing::error!(what, "a background loop panicked; the process ends, so that it can be started anew");
+            }
+        });
+    }
+
+    /// Whether a loop that the shop cannot do without has panicked.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.failed.is_cancelled()
+    }
+
+    /// Returns once such a loop has panicked.
+    pub async fn failed(&self) {
+        self.failed.cancelled().await;
     }
 
     /// Waits until every task has returned, for `limit` at most; false when some had not.

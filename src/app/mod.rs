@@ -5,6 +5,7 @@ mod data;
 mod services;
 
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -104,6 +105,11 @@ fn of_opening(error: anyhow::Error) -> StartError {
 pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
     let given_keys = check_payments(args)?;
     let data = Data::open_alone(&args.data).await.map_err(of_opening)?;
+    if args.data.redis_url.is_some() {
+        for warning in data.redis.durability_warnings().await {
+            tracing::warn!("{warning}");
+        }
+    }
     let secrets = Secrets::load_or_create(&args.data.data_dir)?;
     let keys = match given_keys {
         Some(keys) => keys,
@@ -127,8 +133,8 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
 
     // The index first: a purchase that comes with the first connection must find its sale.
     services.index.refresh().await.context("cannot read the sales")?;
-    shutdown.spawn(services.index.clone().keep_fresh(shutdown.clone()));
-    shutdown.spawn(services.index.clone().follow(services.hub.sale_events(), shutdown.clone()));
+    shutdown.spawn_loop("the sales in memory", services.index.clone().keep_fresh(shutdown.clone()));
+    shutdown.spawn_loop("news of sales", services.index.clone().follow(services.hub.sale_events(), shutdown.clone()));
     if args.roles.worker {
         start_workers(&services, args, &shutdown, &clock).await?;
     }
@@ -188,9 +194,9 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
     }
     let router = if args.roles.web {
         services.desk.start_sampling(&shutdown);
-        shutdown.spawn(crate::web::sale_watch::run(state.clone()));
-        shutdown.spawn(crate::web::queue_watch::run(state.clone()));
-        shutdown.spawn(crate::web::session_watch::run(state.clone()));
+        shutdown.spawn_loop("sale watch", crate::web::sale_watch::run(state.clone()));
+        shutdown.spawn_loop("queue watch", crate::web::queue_watch::run(state.clone()));
+        shutdown.spawn_loop("session watch", crate::web::session_watch::run(state.clone()));
         crate::web::routes::router(state)
     } else {
         crate::web::routes::health_only(state)
@@ -213,10 +219,10 @@ async fn start_workers(services: &Services, args: &ServeArgs, shutdown: &Shutdow
             wakes: services.money.wakes.clone(),
             shutdown: shutdown.clone(),
         };
-        shutdown.spawn(consumer.run());
+        shutdown.spawn_loop("consumer", consumer.run());
     }
     let wake = services.money.wakes.releases.clone();
-    shutdown.spawn(crate::worker::releaser::run(services.releases.clone(), wake, shutdown.clone()));
+    shutdown.spawn_loop("releaser", crate::worker::releaser::run(services.releases.clone(), wake, shutdown.clone()));
     crate::worker::money::start(&services.money, clock, shutdown);
     crate::worker::reporter::start(services.desk.reports.clone(), shutdown);
     let reconciler = Reconciler {
@@ -226,15 +232,16 @@ async fn start_workers(services: &Services, args: &ServeArgs, shutdown: &Shutdow
         index: services.index.clone(),
         clock: clock.clone(),
         closed_since: Mutex::default(),
-        swept: Mutex::default(),
+        has_looked: AtomicBool::default(),
+        swept_at: Mutex::default(),
     };
     // One round now, so that the sales are open when the ready line is printed; trouble is the loop's to repeat.
     if let Err(error) = reconciler.round().await {
         tracing::warn!(%error, "the gates could not be looked at");
     }
     services.index.refresh().await.context("cannot read the sales")?;
-    shutdown.spawn(crate::worker::reconciler::run(reconciler, services.nudge.clone(), shutdown.clone()));
-    shutdown.spawn(crate::worker::auditor::run(services.drift.clone(), shutdown.clone()));
+    shutdown.spawn_loop("reconciler", crate::worker::reconciler::run(reconciler, services.nudge.clone(), shutdown.clone()));
+    shutdown.spawn_loop("auditor", crate::worker::auditor::run(services.drift.clone(), shutdown.clone()));
     Ok(())
 }
 
@@ -259,6 +266,12 @@ impl App {
     /// managed Redis. False when something did not finish in time.
     pub async fn stop(mut self) -> bool {
         self.stop_by_ref().await
+    }
+
+    /// Returns when a background loop has panicked: this process must end, with exit code 1.
+    pub fn failed(&self) -> impl Future<Output = ()> + use<> {
+        let shutdown = self.shutdown.clone();
+        async move { shutdown.failed().await }
     }
 
     /// [`App::stop`] for an owner that cannot be taken apart; a second call has nothing left to do.

@@ -102,7 +102,7 @@ impl Batcher {
     /// A batcher in front of `gate`, which also writes the gate's refusal counters. `backlog` is the number of unsaved entries from which nobody else comes in.
     #[must_use]
     pub fn new(gate: Gate, ids: Arc<IdSource>, backlog: i64, shutdown: Shutdown) -> Self {
-        shutdown.spawn(write_refusals(gate.clone(), shutdown.clone()));
+        shutdown.spawn_loop("refusal counters", write_refusals(gate.clone(), shutdown.clone()));
         Self(Arc::new(Parts { gate, ids, backlog, shutdown, lanes: Mutex::default() }))
     }
 

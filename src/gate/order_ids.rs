@@ -87,7 +87,7 @@ impl IdSource {
     pub fn start(redis: Redis, clock: Clock, registry: Arc<dyn BlockRegistry>, shutdown: &Shutdown) -> Arc<Self> {
         let source = Arc::new(Self { clock, pools: Mutex::new(Vec::new()), wanted: Notify::new(), filled: Notify::new() });
         let (filling, until) = (Arc::clone(&source), shutdown.clone());
-        shutdown.spawn(async move { filling.keep_filled(&redis, &*registry, &until).await });
+        shutdown.spawn_loop("order ids", async move { filling.keep_filled(&redis, &*registry, &until).await });
         source
     }
 

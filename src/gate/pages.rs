@@ -63,6 +63,14 @@ impl Gate {
         Ok(set.is_some())
     }
 
+    /// The vouchers that were loaded into a lane and whose keys were not given an end yet.
+    pub async fn loaded(&self, lane: Lane) -> Result<Vec<VoucherId>, GateError> {
+        let mut call = redis::cmd("SMEMBERS");
+        call.arg(keys::lane_sales(lane));
+        let members: Vec<String> = call.query_async(&mut self.redis.shared()).await?;
+        Ok(members.iter().filter_map(|voucher| voucher.parse().ok()).collect())
+    }
+
     /// The lane that a voucher's keys are in.
     #[must_use]
     pub fn lane_of(&self, voucher: VoucherId) -> Lane {

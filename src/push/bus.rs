@@ -99,8 +99,8 @@ impl Bus {
         let (queue, waiting) = mpsc::channel(QUEUE);
         let missed = Arc::new(AtomicBool::new(false));
         let from = format!("{:016x}", rand::random::<u64>());
-        shutdown.spawn(send(redis.clone(), waiting, missed.clone(), from.clone(), shutdown.clone()));
-        shutdown.spawn(listen(redis.clone(), hub.clone(), from, shutdown.clone()));
+        shutdown.spawn_loop("bus, out", send(redis.clone(), waiting, missed.clone(), from.clone(), shutdown.clone()));
+        shutdown.spawn_loop("bus, in", listen(redis.clone(), hub.clone(), from, shutdown.clone()));
         Self { hub, queue, missed }
     }
 

@@ -158,11 +158,12 @@ impl Queue {
         }
     }
 
-    /// Removes consumers that were not heard of for `idle` and hold nothing; how many.
+    /// Removes consumers that were not heard of for `idle` and hold nothing; how many. Places that no entry has are removed
+    /// too, when the stream is empty.
     pub async fn drop_dead_consumers(&self, lane: Lane, idle: Duration) -> Result<u64, QueueError> {
         let ms = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
         let reply: Value = DROP_CONSUMERS
-            .call(&mut self.redis.shared(), &[keys::stream(lane)], |call| {
+            .call(&mut self.redis.shared(), &[keys::stream(lane), keys::places(lane)], |call| {
                 call.arg(keys::GROUP).arg(ms);
             })
             .await?;

@@ -66,7 +66,8 @@ impl Redis {
         Ok(redis)
     }
 
-    /// The shared connection: short calls only, each answered within 500 ms or failed. It reconnects by itself.
+    /// The shared connection: short calls only, each answered within 500 ms or failed. It reconnects by itself; while Redis
+    /// is silent its calls fail at once (`breaker.rs`).
     #[must_use]
     pub fn shared(&self) -> Shared {
         Shared(match &self.0 {

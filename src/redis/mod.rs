@@ -3,9 +3,11 @@
 //! No command of the shop is here: admission is in `gate/`, the stream in `queue/`, the bus in `push/`.
 
 mod address;
+mod breaker;
 mod child;
 mod cluster;
 mod connect;
+mod durability;
 mod link;
 pub mod managed;
 mod node;

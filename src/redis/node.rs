@@ -7,6 +7,8 @@ use std::time::Duration;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, ProtocolVersion, RedisResult, ServerErrorKind};
 
+use super::breaker::Guarded;
+
 /// How long an ordinary call may wait for its answer.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long one attempt to connect may take.
@@ -16,8 +18,8 @@ pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_millis(400);
 pub(super) struct Node {
     info: ConnectionInfo,
     client: Client,
-    /// The shared connection; it reconnects by itself.
-    pub(super) shared: ConnectionManager,
+    /// The shared connection; it reconnects by itself, and while the server is silent its calls fail at once.
+    pub(super) shared: Guarded<ConnectionManager>,
 }
 
 impl Node {
@@ -44,7 +46,7 @@ impl Node {
             .set_min_delay(Duration::from_millis(10))
             .set_max_delay(Duration::from_millis(50))
             .set_pipeline_buffer_size(1024);
-        let shared = ConnectionManager::new_lazy_with_config(noticing, config)?;
+        let shared = Guarded::new(ConnectionManager::new_lazy_with_config(noticing, config)?);
         Ok(Self { info, client, shared })
     }
 

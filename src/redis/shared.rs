@@ -5,6 +5,7 @@ use std::sync::Arc;
 use redis::aio::{ConnectionLike, ConnectionManager};
 use redis::{Cmd, Pipeline, RedisFuture, Value};
 
+use super::breaker::Guarded;
 use super::cluster::Cluster;
 use super::sentinel::Sentinels;
 
@@ -14,7 +15,7 @@ pub struct Shared(pub(super) Way);
 
 #[derive(Clone)]
 pub(super) enum Way {
-    One(ConnectionManager),
+    One(Guarded<ConnectionManager>),
     Sentinel(Arc<Sentinels>),
     Cluster(Arc<Cluster>),
 }

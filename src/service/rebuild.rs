@@ -25,6 +25,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// that is stuck does not keep the others from being looked at.
 const DRAIN_PATIENCE: Duration = Duration::from_mins(1);
 
+/// Another rebuild committed between our number and our transaction.
+const OVERTAKEN: &str = "another rebuild moved the epoch";
+
+/// How often a rebuild that was overtaken begins again at once; after that the reconciler does.
+const TRIES: u32 = 3;
+
 /// How a rebuild ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rebuilt {
@@ -118,17 +124,33 @@ impl Rebuilds {
 
     /// As [`rebuild`](Self::rebuild), counted under its cause, and with a line in the audit log where the cause has one.
     pub async fn rebuild_for(&self, voucher: VoucherId, delta: i64, cause: &Cause) -> Result<Rebuilt, ServiceError> {
-        match self.shut(voucher).await? {
-            Shut::By(claim) => self.go_on(voucher, claim, delta, cause).await,
-            Shut::Not(why) => Ok(why),
-        }
+        self.again_and_again(voucher, delta, cause, None).await
     }
 
     /// As [`rebuild`](Self::rebuild), with an admin's change of the stock in its transaction.
     pub async fn rebuild_with(&self, voucher: VoucherId, change: Option<&mut StockChange>) -> Result<Rebuilt, ServiceError> {
-        match self.shut(voucher).await? {
-            Shut::By(claim) => self.finish(voucher, claim, 0, &Cause::asked(), change).await,
-            Shut::Not(why) => Ok(why),
+        self.again_and_again(voucher, 0, &Cause::asked(), change).await
+    }
+
+    async fn again_and_again(
+        &self,
+        voucher: VoucherId,
+        delta: i64,
+        cause: &Cause,
+        mut change: Option<&mut StockChange>,
+    ) -> Result<Rebuilt, ServiceError> {
+        let mut tries = 0;
+        loop {
+            let rebuilt = match self.shut(voucher).await? {
+                Shut::By(claim) => self.finish(voucher, claim, delta, cause, change.as_deref_mut()).await?,
+                Shut::Not(why) => why,
+            };
+            tries += 1;
+            // Our number shut the gate after the other rebuild had loaded it, so the other cannot open it any more: nobody
+            // would, for seconds, but we.
+            if rebuilt != Rebuilt::GivenUp(OVERTAKEN) || tries == TRIES || !self.shutdown.sleep(LOOK_EVERY * tries).await {
+                return Ok(rebuilt);
+            }
         }
     }
 
@@ -170,7 +192,7 @@ impl Rebuilds {
         // 4: one transaction under the sale's row.
         let mut tx = self.store.begin().await?;
         if !tx.move_epoch(voucher, seen, number, delta).await? {
-            return Ok(Rebuilt::GivenUp("another rebuild moved the epoch"));
+            return Ok(Rebuilt::GivenUp(OVERTAKEN));
         }
         // Read after the lock, not before: everything that changes D waits for this row.
         let Some(mut sale) = tx.sale_locked(voucher).await? else { return Ok(Rebuilt::Unknown) };

@@ -3,6 +3,7 @@
 //! SQL is read first: an old epoch in a caller's memory is no reason for a rebuild, or each rebuild would start the next.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,13 +11,13 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::clock::Clock;
-use crate::domain::ids::VoucherId;
+use crate::domain::ids::{Lane, VoucherId};
 use crate::domain::ledger;
 use crate::domain::sale::Sale;
 use crate::gate::{Gate, GateSnapshot};
 use crate::service::ServiceError;
 use crate::service::rebuild::{Cause, Rebuilds, Rebuilt};
-use crate::service::sale_index::{CLOSED_WITHIN, SaleIndex};
+use crate::service::sale_index::SaleIndex;
 use crate::store::Store;
 
 /// How long a gate may stay closed under the right epoch before somebody else than its rebuilder takes over: longer than
@@ -25,6 +26,10 @@ const CLOSED_TOO_LONG: Duration = Duration::from_secs(3);
 
 /// How long the gate of a sale that is over is kept: its winners still hear their order from it.
 const KEEP_GATE: Duration = Duration::from_hours(7 * 24);
+
+/// Between two looks for sales that are over, and how many a lane are seen to at once.
+const SWEEP_EVERY: Duration = Duration::from_secs(30);
+const SWEPT_AT_ONCE: usize = 200;
 
 /// Tells the reconciler of this process that a gate was not ready.
 #[derive(Debug, Clone, Default)]
@@ -134,22 +139,24 @@ pub struct Reconciler {
     pub clock: Clock,
     /// Since when a gate is seen closed.
     pub closed_since: Mutex<HashMap<VoucherId, Instant>>,
-    /// Sales that are over and whose keys were given an end by this process.
-    pub swept: Mutex<HashSet<VoucherId>>,
+    /// Whether a round was made.
+    pub has_looked: AtomicBool,
+    /// When the keys of sales that are over were last looked for.
+    pub swept_at: Mutex<Option<Instant>>,
 }
 
 impl Reconciler {
     /// Looks at every sale that is not over and rebuilds what must be. Returns how many were rebuilt and opened.
     pub async fn round(&self) -> Result<usize, ServiceError> {
         let now = self.clock.now();
-        let (sales, over): (Vec<Sale>, Vec<Sale>) =
-            self.store.sales_not_over(now, CLOSED_WITHIN).await?.into_iter().partition(|sale| sale.end > now);
-        self.sweep(&over).await?;
+        let sales = self.store.sales_not_over(now, Duration::ZERO).await?;
+        let first_round = !self.has_looked.swap(true, Ordering::Relaxed);
+        self.sweep(&sales).await?;
         let ids: Vec<VoucherId> = sales.iter().map(|s| s.voucher).collect();
         let gates = self.gate.snapshots(&ids).await?;
         let (mut opened, mut trouble) = (0, None);
         for (sale, gate) in sales.iter().zip(&gates) {
-            match self.look(sale, gate).await {
+            match self.look(sale, gate, first_round).await {
                 Ok(true) => opened += 1,
                 Ok(false) => {}
                 // What is wrong with this sale alone must not keep the later ones shut.
@@ -169,25 +176,41 @@ impl Reconciler {
         trouble.map_or(Ok(opened), Err)
     }
 
-    /// Lets the keys of sales that are over expire, once a process.
-    async fn sweep(&self, over: &[Sale]) -> Result<(), ServiceError> {
-        for sale in over {
-            if !self.swept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).contains(&sale.voucher) {
-                self.gate.expire_keys_of(sale.voucher, KEEP_GATE).await?;
-                self.swept.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(sale.voucher);
+    /// Lets the keys of sales that are over expire, whenever they ended: nobody may have been here to see it.
+    async fn sweep(&self, not_over: &[Sale]) -> Result<(), ServiceError> {
+        let swept_at = || self.swept_at.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if swept_at().is_some_and(|at| at.elapsed() < SWEEP_EVERY) {
+            return Ok(());
+        }
+        let on: HashSet<VoucherId> = not_over.iter().map(|sale| sale.voucher).collect();
+        self.closed().retain(|voucher, _| on.contains(voucher));
+        for lane in (0..self.rebuilds.lanes).map(Lane) {
+            let over = self.gate.loaded(lane).await?.into_iter().filter(|voucher| !on.contains(voucher));
+            for voucher in over.take(SWEPT_AT_ONCE) {
+                // Made a moment ago, after our first look? Then it is not over.
+                if self.store.sale(voucher).await?.is_none_or(|sale| sale.end <= self.clock.now()) {
+                    self.gate.expire_keys_of(voucher, KEEP_GATE).await?;
+                }
             }
         }
+        *swept_at() = Some(Instant::now());
         Ok(())
     }
 
-    async fn look(&self, sale: &Sale, gate: &GateSnapshot) -> Result<bool, ServiceError> {
+    async fn look(&self, sale: &Sale, gate: &GateSnapshot, first_round: bool) -> Result<bool, ServiceError> {
         let mut finding = compare(sale, gate);
+        // Never loaded: whoever made it a moment ago is loading it, and a second rebuild would only shut what the first is
+        // about to open. After a start nobody is.
+        let being_made = sale.epoch == 0 && finding == Finding::Broken(Misfit::Hash) && !first_round;
+        if being_made && !self.closed_too_long(sale.voucher) {
+            return Ok(false);
+        }
         if finding == Finding::Closed {
             if !self.closed_too_long(sale.voucher) {
                 return Ok(false);
             }
             finding = Finding::Broken(Misfit::Closed);
-        } else {
+        } else if !being_made {
             self.closed().remove(&sale.voucher);
         }
         if matches!(finding, Finding::Broken(_)) {

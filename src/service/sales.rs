@@ -11,6 +11,7 @@ use crate::domain::voucher::{NewSale, NewVoucher, Voucher};
 use crate::gate::Gate;
 use crate::push::bus::Bus;
 use crate::service::ServiceError;
+use crate::service::change::WRITER_WITHIN;
 use crate::service::rebuild::{Rebuilds, Rebuilt};
 use crate::service::sale_index::{Known, SaleIndex};
 use crate::store::{NewShop, Store};
@@ -61,7 +62,7 @@ impl Sales {
     /// Saves a shop.
     pub async fn create_shop(&self, by: UserId, shop: &NewShop) -> Result<ShopId, ServiceError> {
         let now = self.clock.now();
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         let id = tx.insert_shop(shop, now).await?;
         tx.audit(&by.to_string(), "shop.create", &format!("shop {id}"), None, Some(&shop.name), now).await?;
         tx.commit().await?;
@@ -116,7 +117,7 @@ impl Sales {
         sale: Option<&NewSale>,
     ) -> Result<(VoucherId, bool), ServiceError> {
         let now = self.clock.now();
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         let inserted = tx.insert_voucher(voucher, key, now).await?;
         if inserted.fresh {
             if let Some(sale) = sale {

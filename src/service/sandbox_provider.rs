@@ -20,6 +20,7 @@ pub use crate::payment_provider::sandbox::Deed;
 use crate::payment_provider::sandbox::consequences;
 use crate::payment_provider::signature::SigningKeys;
 use crate::service::ServiceError;
+use crate::service::change::WRITER_WITHIN;
 use crate::service::retry::wait_before;
 use crate::store::{SandboxEntry, SandboxLetter, SandboxPayment, Store, StoreError, Way};
 
@@ -111,7 +112,7 @@ impl SandboxProvider {
             callback_url: callback.to_owned(),
             return_url: return_url.to_owned(),
         };
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         let payment = tx.put_sandbox_payment(&new, self.clock.now()).await?;
         tx.commit().await?;
         let page = format!("{}/sandbox-pay/{}", self.public, payment.id);
@@ -130,7 +131,7 @@ impl SandboxProvider {
         let now = self.clock.now();
         let transaction = format!("txn_{}", random_name());
         let made = consequences(deed, payment.order, payment.amount, &transaction, now, self.late);
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         if let Some(amount) = made.taken {
             tx.put_sandbox_entry(&entry(Way::Paid, &transaction, &transaction, payment.order, amount, now)).await?;
         }
@@ -148,7 +149,7 @@ impl SandboxProvider {
         if amount > taken || amount.0 <= 0 {
             return Err(SandboxError::TooMuch);
         }
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         let new = entry(Way::Refunded, key, transaction, order, amount, self.clock.now());
         if let Some(known) = tx.put_sandbox_entry(&new).await?
             && (known.transaction != transaction || known.amount != amount)
@@ -200,7 +201,7 @@ impl SandboxProvider {
             Ok(answer) if (400..500).contains(&answer.status) && answer.status != 429 => letter.attempts >= MOST_REFUSALS,
             Ok(_) | Err(_) => false,
         };
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         if over {
             tx.finish_sandbox_letter(&letter.id, self.clock.now()).await?;
         } else {

@@ -6,6 +6,7 @@ use crate::clock::Clock;
 use crate::domain::ids::UserId;
 use crate::domain::user::{BadField, NickName, Phone, User, check_password};
 use crate::domain::voucher::{FieldError, FieldErrors};
+use crate::service::change::WRITER_WITHIN;
 use crate::service::passwords::{PasswordError, Passwords};
 use crate::store::{Store, StoreError};
 
@@ -98,7 +99,7 @@ impl Users {
             return Err(UserError::PhoneTaken); // before the costly hash; the unique index decides the race
         }
         let hash = self.passwords.hash(typed.password.expose_secret().to_owned()).await?;
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         let id = match tx.insert_user(&phone, &name, Some(&hash), typed.admin, self.clock.now()).await {
             Ok(id) => id,
             Err(StoreError::Conflict) => return Err(UserError::PhoneTaken),
@@ -131,7 +132,7 @@ impl Users {
                 return Some(known.user).filter(|u| !u.disabled).ok_or(UserError::BadCredentials);
             }
             let Ok(name) = NickName::parse(&made_up_name()) else { continue };
-            let mut tx = self.store.begin().await?;
+            let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
             match tx.insert_user(phone, &name, None, false, self.clock.now()).await {
                 Ok(id) => {
                     tx.commit().await?;
@@ -169,7 +170,7 @@ impl Users {
 
     /// Saves a hash that [`Users::check_new_password`] answered.
     pub async fn save_password(&self, id: UserId, hash: &str) -> Result<(), UserError> {
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         tx.set_password_hash(id, hash).await?;
         tx.commit().await?;
         Ok(())
@@ -178,7 +179,7 @@ impl Users {
     /// Shuts a user out, or lets him in again; false: no such user. His sessions are the front door's to end, after this.
     pub async fn set_disabled(&self, id: UserId, disabled: bool, by: UserId) -> Result<bool, UserError> {
         let action = if disabled { "user.disable" } else { "user.enable" };
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         if !tx.set_disabled(id, disabled).await? {
             return Ok(false);
         }

@@ -23,6 +23,9 @@ pub async fn readyz(State(state): State<AppState>) -> Response {
     if state.shutdown.has_begun() {
         missing.push(String::from("shutting down"));
     }
+    if state.shutdown.has_failed() {
+        missing.push(String::from("a background loop has ended"));
+    }
     if store.is_err() {
         missing.push(String::from("the database cannot be asked"));
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::fault::panic_point;
 use crate::service::reconcile::{Nudge, Reconciler};
 use crate::shutdown::Shutdown;
 use crate::worker::backoff::{Backoff, jittered};
@@ -15,6 +16,7 @@ const LOOK_AT_MOST_EVERY: Duration = Duration::from_millis(200);
 pub async fn run(reconciler: Reconciler, nudge: Nudge, shutdown: Shutdown) {
     let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(2));
     while !shutdown.has_begun() {
+        panic_point("reconciler-panics");
         let wait = match reconciler.round().await {
             Ok(_) => {
                 if backoff.is_failing() {

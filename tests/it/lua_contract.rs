@@ -214,7 +214,7 @@ async fn wrong_arguments_are_an_error_before_anything_is_touched() {
         ("end", 1, &["1", "0 5", "1 x", "1 5 6"]),
         ("turned_away", 2, &["", "5", "5 x", "x 5", "5 134217728"]),
         ("pause", 1, &["1", "1 2", "x 1"]),
-        ("drop_consumers", 1, &["g1", "g1 x"]),
+        ("drop_consumers", 2, &["g1", "g1 x"]),
     ];
     for (name, keys, calls) in scripts {
         let text = std::fs::read_to_string(format!("{}/lua/{name}.lua", env!("CARGO_MANIFEST_DIR"))).unwrap();

@@ -158,7 +158,7 @@ impl Sessions {
         let sessions =
             Self { store: Arc::new(store), seen, away_until: Arc::default(), life, clock, bus, shutdown: shutdown.clone() };
         let (mut ended, listener, until) = (hub.ended_sessions(), sessions.clone(), shutdown.clone());
-        shutdown.spawn(async move {
+        shutdown.spawn_loop("ended sessions", async move {
             use tokio::sync::broadcast::error::RecvError;
             loop {
                 let heard = tokio::select! { heard = ended.recv() => heard, () = until.begun() => return };
