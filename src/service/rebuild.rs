@@ -201,6 +201,7 @@ impl Rebuilds {
         }
         let holders = tx.live_holders(voucher).await?;
         let Some(left) = left_of(&sale, holders.len()) else {
+            tracing::error!(voucher.id = %voucher, "more live orders than units; a person has to decide");
             return Ok(Rebuilt::GivenUp("more live orders than units; a person has to decide"));
         };
         if left != sale.stock_left {

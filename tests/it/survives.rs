@@ -187,3 +187,22 @@ async fn nothing_of_many_sales_is_left_for_ever_when_they_are_over() {
     }
     app.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sale_that_is_made_while_the_database_is_slow_is_open_when_its_maker_hears_so() {
+    let app = TestApp::on(On::Postgres).start().await;
+    let buyer = app.buyer().await;
+    app.execute(String::from(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.4); RETURN NULL; END $$;
+         CREATE TRIGGER slow AFTER UPDATE ON flash_sale FOR EACH STATEMENT EXECUTE FUNCTION slow()",
+    ))
+    .await;
+    for _ in 0..3 {
+        // Longer than the worker's look: a second rebuild beside the maker's would shut what the first had opened.
+        let voucher = app.sale(5).await;
+        assert_eq!(app.app.services.store.sale(voucher).await.unwrap().unwrap().epoch, 1, "loaded once");
+        app.admitted(&app.buy(&buyer, voucher).await);
+    }
+    app.execute(String::from("DROP TRIGGER slow ON flash_sale")).await;
+    app.finish().await;
+}

@@ -94,7 +94,8 @@ impl RedisSessions {
         let mut pipe = redis::pipe();
         for (user, record, last) in sessions {
             let hash = hash_of(&record.id);
-            pipe.zadd(keys::user_sessions(*user), &hash, last.0).ignore();
+            let listed = keys::user_sessions(*user);
+            pipe.zadd(&listed, &hash, last.0).ignore().pexpire_at(&listed, last.0).ignore();
             pipe.set_options(keys::session(&hash), encode(record)?, options(ExistenceCheck::NX, record)).ignore();
         }
         // Not over the shared connection: a thousand writes may rightly take longer than its calls are waited for.
