@@ -46,6 +46,8 @@ where
     /// Runs one call, or refuses it while the breaker is open.
     async fn pass<T>(&mut self, call: impl AsyncFnOnce(&mut C) -> RedisResult<T>) -> RedisResult<T> {
         if self.breaker.open.load(Ordering::Acquire) {
+            // A caller that tries again at once must let the PING have its turn.
+            tokio::task::yield_now().await;
             let why = "Redis gives no answer; it is asked again once a second";
             return Err(io::Error::new(io::ErrorKind::ConnectionRefused, why).into());
         }
