@@ -99,7 +99,7 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Drop for Flight<'_, C> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "ends by itself with the last handle; the end of the process need not wait")]
+/// The task ends by itself with the last handle; the end of the process need not wait for it.
 fn start_probing<C: ConnectionLike + Send + 'static>(breaker: Weak<Breaker>, connection: C) {
     // A caller may be dropped together with the whole runtime.
     if let Ok(runtime) = tokio::runtime::Handle::try_current() {
