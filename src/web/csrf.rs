@@ -3,6 +3,8 @@
 //! tower-http's layer decides (Sec-Fetch-Site, then Origin against Host). Calls with a token in the header are let
 //! through: no foreign page can set that header, and the cookie counts for nothing beside it.
 
+use std::convert::Infallible;
+
 use axum::extract::{Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::middleware::Next;
@@ -35,10 +37,26 @@ impl Csrf {
 
 /// Lets a request through or answers FORBIDDEN. GET, HEAD and OPTIONS always pass: they change nothing.
 pub async fn guard(State(csrf): State<Csrf>, request: Request, next: Next) -> Response {
+    guarded(&csrf, request, |request| next.run(request)).await
+}
+
+/// As [`guard`], around a plain function.
+pub async fn guarded<F: Future<Output = Response>>(csrf: &Csrf, request: Request, run: impl FnOnce(Request) -> F) -> Response {
     if request.method().is_safe() || request.headers().get(AUTHORIZATION).is_some_and(|h| !h.is_empty()) {
-        return next.run(request).await;
+        return run(request).await;
     }
-    match csrf.0.layer(next).oneshot(request).await {
+    // The layer calls its service once; the function can be called only once.
+    let mut run = Some(run);
+    let once = tower::service_fn(move |request| {
+        let run = run.take();
+        async move {
+            match run {
+                Some(run) => Ok::<_, Infallible>(run(request).await),
+                None => Ok(Problem::Internal(String::from("a guard let a request through twice")).into_response()),
+            }
+        }
+    });
+    match csrf.0.layer(once).oneshot(request).await {
         Ok(response) => response,
         Err(never) => match never {},
     }

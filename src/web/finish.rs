@@ -23,7 +23,8 @@ use crate::web::state::AppState;
 const MAX_URI: usize = 8 * 1024;
 const MAX_HEADERS: usize = 16 * 1024;
 
-const POLICY: HeaderValue = HeaderValue::from_static(
+/// What a browser may load and where a page may stand.
+pub const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
 );
 /// The same for an order's page where a real provider takes the money: browsers count the way on from a posted form as its
@@ -36,7 +37,7 @@ const A_YEAR: u32 = 31_536_000;
 /// Runs the request and makes its answer fit to be seen.
 pub async fn finish(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let before = unfit(&parts);
+    let before = unfit(&parts.uri, &parts.headers);
     // Only what the words need: the rest goes on with the request.
     let seen = Seen::of(&parts);
     let response = match before {
@@ -46,19 +47,21 @@ pub async fn finish(State(state): State<AppState>, request: Request, next: Next)
     let mut response = worded(&state, &seen, response);
     remember_choices(&seen, response.headers_mut());
     let pays_elsewhere = state.money.sandbox.is_none() && seen.uri.path().starts_with("/orders/");
-    protect(&seen.uri, if pays_elsewhere { POLICY_OF_ORDERS } else { POLICY }, response.headers_mut());
+    let policy = if pays_elsewhere { POLICY_OF_ORDERS } else { POLICY };
+    protect(is_api(seen.uri.path()), policy, response.headers_mut());
     response
 }
 
-fn unfit(parts: &Parts) -> Option<Problem> {
+/// Why a head is not looked at any further; none: it is.
+pub fn unfit(uri: &Uri, headers: &HeaderMap) -> Option<Problem> {
     // Of two hosts, a proxy may have checked the one and we would believe the other.
-    if parts.headers.get_all(HOST).iter().nth(1).is_some() {
+    if headers.get_all(HOST).iter().nth(1).is_some() {
         return Some(Problem::Malformed);
     }
-    if parts.uri.path_and_query().is_some_and(|p| p.as_str().len() > MAX_URI) {
+    if uri.path_and_query().is_some_and(|p| p.as_str().len() > MAX_URI) {
         return Some(Problem::UriTooLong);
     }
-    let bytes: usize = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
+    let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     (bytes > MAX_HEADERS).then_some(Problem::HeadersTooLarge)
 }
 
@@ -120,6 +123,15 @@ impl Seen {
     }
 }
 
+/// The truth is for the log, once, here at the edge.
+pub fn note(problem: &Problem, request_id: &str, path: &str) {
+    match problem {
+        Problem::Internal(truth) => tracing::error!(request = request_id, path, truth, "failed"),
+        Problem::Busy(truth) => tracing::debug!(request = request_id, path, truth, "busy"),
+        _ => {}
+    }
+}
+
 /// A problem becomes JSON, a page, or the way to the login; a bare error of a layer below becomes a problem first.
 fn worded(state: &AppState, seen: &Seen, mut response: Response) -> Response {
     let problem = response.extensions_mut().remove::<Problem>().or_else(|| {
@@ -130,11 +142,7 @@ fn worded(state: &AppState, seen: &Seen, mut response: Response) -> Response {
         if is_ours { None } else { Problem::of_bare_status(response.status()) }
     });
     let Some(problem) = problem else { return response };
-    match &problem {
-        Problem::Internal(truth) => tracing::error!(request = seen.request_id(), path = seen.uri.path(), truth, "failed"),
-        Problem::Busy(truth) => tracing::debug!(request = seen.request_id(), path = seen.uri.path(), truth, "busy"),
-        _ => {}
-    }
+    note(&problem, seen.request_id(), seen.uri.path());
     let mut worded = if seen.wants_json() {
         reply::problem(&problem, seen.lang(), seen.request_id())
     } else if matches!(problem, Problem::LoginRequired) {
@@ -173,8 +181,8 @@ fn remember_choices(seen: &Seen, headers: &mut HeaderMap) {
     }
 }
 
-/// The headers that every answer has.
-fn protect(uri: &Uri, policy: HeaderValue, headers: &mut HeaderMap) {
+/// The headers that every answer has. `private`: nobody may keep the answer, whatever it says itself.
+pub fn protect(private: bool, policy: HeaderValue, headers: &mut HeaderMap) {
     let set: [(HeaderName, HeaderValue); 3] = [
         (CONTENT_SECURITY_POLICY, policy),
         (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
@@ -184,7 +192,7 @@ fn protect(uri: &Uri, policy: HeaderValue, headers: &mut HeaderMap) {
         headers.insert(name, value);
     }
     // Private by default; assets say for themselves how long they keep.
-    if is_api(uri.path()) || !headers.contains_key(CACHE_CONTROL) {
+    if private || !headers.contains_key(CACHE_CONTROL) {
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
 }

@@ -54,8 +54,14 @@ fn together(header: Option<Known>, cookie: Option<Known>) -> Visitor {
     }
 }
 
-/// Puts a [`Visitor`] into the request. Without a token Redis is not asked.
+/// Puts a [`Visitor`] into the request and sends it on.
 pub async fn identify(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
+    identified(&state, &mut request).await;
+    next.run(request).await
+}
+
+/// Puts a [`Visitor`] into the request. Without a token Redis is not asked.
+pub async fn identified(state: &AppState, request: &mut Request) {
     let headers = request.headers();
     let in_header = token_in_header(headers);
     // The same token twice is one question.
@@ -70,7 +76,6 @@ pub async fn identify(State(state): State<AppState>, mut request: Request, next:
     };
     let visitor = together(header, cookie);
     request.extensions_mut().insert(visitor);
-    next.run(request).await
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod fields;
 pub mod finish;
 pub mod handlers;
 pub mod health;
+pub mod hot;
 pub mod identify;
 pub mod limits;
 pub mod listener;

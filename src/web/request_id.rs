@@ -10,7 +10,8 @@ use tower_http::request_id::{MakeRequestId, RequestId};
 
 use crate::web::error::Problem;
 
-const HEADER: HeaderName = HeaderName::from_static("x-request-id");
+/// The header that carries it.
+pub const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Makes numbers: sixteen hex digits, random.
 #[derive(Debug, Clone, Copy, Default)]
@@ -18,16 +19,28 @@ pub struct NewId;
 
 impl MakeRequestId for NewId {
     fn make_request_id<B>(&mut self, _: &http::Request<B>) -> Option<RequestId> {
-        let text = format!("{:016x}", rand::random::<u64>());
-        HeaderValue::from_str(&text).ok().map(RequestId::new)
+        Some(RequestId::new(new_number()))
     }
+}
+
+fn new_number() -> HeaderValue {
+    HeaderValue::from_str(&format!("{:016x}", rand::random::<u64>())).unwrap_or(HeaderValue::from_static("-"))
+}
+
+/// Whether a number that a proxy gave could stand in a log line and on a page.
+fn is_good(value: &HeaderValue) -> bool {
+    (1..=64).contains(&value.len()) && value.as_bytes().iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-')
+}
+
+/// The number of a request with these headers: a proxy's when it is good, else a new one.
+#[must_use]
+pub fn number_of(headers: &http::HeaderMap) -> HeaderValue {
+    headers.get(&HEADER).filter(|v| is_good(v)).cloned().unwrap_or_else(new_number)
 }
 
 /// Keeps a number that a proxy gave, unless it could not stand in a log line or on a page.
 pub async fn only_good(mut request: Request, next: Next) -> Response {
-    let good =
-        |v: &HeaderValue| (1..=64).contains(&v.len()) && v.as_bytes().iter().all(|b| b.is_ascii_alphanumeric() || *b == b'-');
-    if request.headers().get(&HEADER).is_some_and(|v| !good(v)) {
+    if request.headers().get(&HEADER).is_some_and(|v| !is_good(v)) {
         request.headers_mut().remove(&HEADER);
     }
     next.run(request).await

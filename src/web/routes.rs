@@ -1,4 +1,4 @@
-//! Every path of the shop, on one page. Hot routes on top: they carry the fewest layers.
+//! Every path of the shop, on one page. The hot one carries no layer at all.
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -16,6 +16,7 @@ use crate::web::handlers::{
     account, admin, callback, captcha, desk, desk_lists, docs, front, order_life, orders, purchase, sandbox, shops, users,
     vouchers,
 };
+use crate::web::hot::{self, Hot};
 use crate::web::identify::identify;
 use crate::web::observe::observe;
 use crate::web::state::AppState;
@@ -24,9 +25,8 @@ use crate::web::{assets, health, openapi, request_id, socket};
 /// The whole outside. Serve it with `into_make_service_with_connect_info::<SocketAddr>()`: limits and `/metrics` ask
 /// where a request comes from.
 pub fn router(state: AppState) -> Router {
-    // A click on "buy" and the question what became of it.
-    let hot = Router::new()
-        .route("/api/voucher-order/seckill/{voucherId}", post(purchase::buy))
+    // What became of a click.
+    let warm = Router::new()
         .route("/api/voucher-order/{id}", get(orders::one))
         .route("/api/captcha/{voucherId}", get(captcha::challenge))
         .route("/ws", get(socket::upgrade));
@@ -85,14 +85,20 @@ pub fn router(state: AppState) -> Router {
     // The provider's notices: a signature of their own, no session, no browser.
     let provider = sandbox_routes().route("/api/payment/callback", post(callback::notice));
 
-    let known = hot
+    let known = warm
         .merge(api.merge(pages).layer(CompressionLayer::new()))
         .fallback(|| async { Problem::NotFound })
         .layer(from_fn_with_state(Csrf::new(&state.public_url), guard));
     let known = outer(known, &state, MAX_BODY).layer(from_fn_with_state(state.clone(), identify));
     let plain = outer(plain.layer(CompressionLayer::new()), &state, MAX_BODY);
 
-    numbered(known.merge(plain).merge(outer(provider, &state, callback::MAX_NOTICE)), state)
+    let layered = numbered(known.merge(plain).merge(outer(provider, &state, callback::MAX_NOTICE)), state.clone());
+
+    // A click on "buy" goes through the same checks without a single layer.
+    let clicks = Router::new()
+        .route("/api/voucher-order/seckill/{voucherId}", post(hot::buy).fallback(hot::other_method))
+        .with_state(Hot::new(state));
+    layered.merge(clicks)
 }
 
 /// The control room and the lists behind its numbers.

@@ -65,8 +65,10 @@ async fn while_redis_is_down_a_click_hears_busy_pages_render_and_it_heals_by_its
     app.http.get_as(&buyers[1].token, "/api/user/me").await.data();
 
     redis.kill();
-    for _ in 0..3 {
-        serves_without_redis(&app, &buyers[1], voucher, &["BUSY"]).await;
+    for round in 0..3 {
+        // The first click may have been sent in the moment before the connection was known to be broken.
+        let codes: &[&str] = if round == 0 { &["BUSY", "UNCERTAIN"] } else { &["BUSY"] };
+        serves_without_redis(&app, &buyers[1], voucher, codes).await;
     }
     assert_eq!(app.http.get("/readyz").await.status, 503);
     assert_eq!(app.order(&buyers[0], first).await["status"], "PENDING", "orders are read from SQL");
@@ -153,7 +155,14 @@ async fn an_emptied_redis_is_filled_from_sql_and_old_sessions_are_over() {
     for round in 0..2 {
         let before = app.app.services.store.sale(voucher).await.unwrap().unwrap().epoch;
         redis.ask::<()>("FLUSHALL").await;
-        let stranger = app.http.get_as(&buyers[0].token, "/api/user/me").await;
+        let emptied = Instant::now();
+        let stranger = loop {
+            // What a process read a moment ago it believes for a moment.
+            let answer = app.http.get_as(&buyers[0].token, "/api/user/me").await;
+            if answer.status != 200 || emptied.elapsed() > Duration::from_millis(1_100) {
+                break answer;
+            }
+        };
         assert_eq!((stranger.status.as_u16(), stranger.code().as_str()), (401, "LOGIN_REQUIRED"), "round {round}");
         assert_eq!(app.buy(&buyers[0], voucher).await.status, 401);
         let page = app.http.page(Some(&cookie(&buyers[0])), "/orders").await;

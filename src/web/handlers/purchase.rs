@@ -9,7 +9,7 @@ use crate::service::purchase::Answer;
 use crate::web::captcha::{self, Shown};
 use crate::web::error::Problem;
 use crate::web::extract::{Frame, LoggedIn, PathId, Who};
-use crate::web::fields::{FormFields, OptionalJson};
+use crate::web::fields::FormFields;
 use crate::web::handlers::front;
 use crate::web::limits::{Bucket, Client};
 use crate::web::own_path::login_address;
@@ -34,21 +34,9 @@ async fn ask(state: &AppState, user: &SessionUser, voucher: VoucherId, shown: Op
     Ok(answer)
 }
 
-/// `POST /api/voucher-order/seckill/{voucherId}`
-pub async fn buy(
-    State(state): State<AppState>,
-    LoggedIn(user): LoggedIn,
-    PathId(voucher): PathId<VoucherId>,
-    OptionalJson(body): OptionalJson,
-) -> Result<Response, Problem> {
-    let shown = match &body {
-        Some(fields) => {
-            fields.only(&["captcha"])?;
-            Shown::in_json(fields)?
-        }
-        None => None,
-    };
-    match ask(&state, &user, voucher, shown.as_ref()).await? {
+/// A program's click, past all checks: see `hot.rs`.
+pub async fn buy(state: &AppState, user: &SessionUser, voucher: VoucherId, shown: Option<&Shown>) -> Result<Response, Problem> {
+    match ask(state, user, voucher, shown).await? {
         Answer::Admitted { order, ticket, .. } => Ok(reply::ok_with_ticket(order, ticket)),
         Answer::Held { order, ticket } => Err(Problem::Duplicate { order, ticket }),
         Answer::Refused { why, begin } => Err(Problem::Refused { why, begin, now: state.clock.now() }),

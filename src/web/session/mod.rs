@@ -4,6 +4,7 @@
 
 mod captchas;
 mod login_codes;
+mod lookups;
 mod redis_sessions;
 mod token;
 
@@ -18,6 +19,8 @@ use tower_sessions::session::{Id, Record};
 use tower_sessions::{Expiry, Session, SessionStore};
 
 pub use captchas::Captchas;
+use lookups::Lookups;
+
 pub use login_codes::{LoginCodes, Sent};
 pub use redis_sessions::{RedisSessions, hash_of};
 pub use token::{CookieRules, cookie, token_in_cookie, token_in_header};
@@ -30,6 +33,9 @@ use crate::push::bus::Bus;
 use crate::push::hub::Hub;
 use crate::shutdown::Shutdown;
 
+/// How long a session that was seen is believed without asking: the longest that a logout on another process may take to count
+/// here when nobody tells of it.
+const FRESH: Duration = Duration::from_millis(900);
 /// How long a session that was seen is believed while Redis cannot be asked.
 const BELIEVED: Duration = Duration::from_mins(10);
 /// Sessions remembered by one process.
@@ -78,10 +84,6 @@ impl Body {
             Ok(serde_json::Value::Object(map)) => map.into_iter().collect(),
             _ => HashMap::new(),
         }
-    }
-
-    fn from_data(data: HashMap<String, serde_json::Value>) -> Option<Self> {
-        serde_json::from_value(serde_json::Value::Object(data.into_iter().collect())).ok()
     }
 }
 
@@ -141,6 +143,7 @@ pub struct Life {
 #[derive(Debug, Clone)]
 pub struct Sessions {
     store: Arc<RedisSessions>,
+    lookups: Lookups,
     /// By the hash of the token.
     seen: moka::future::Cache<Arc<str>, Arc<Seen>>,
     away_until: Arc<AtomicI64>,
@@ -155,8 +158,10 @@ impl Sessions {
     #[must_use]
     pub fn new(store: RedisSessions, life: Life, clock: Clock, hub: &Hub, bus: Bus, shutdown: &Shutdown) -> Self {
         let seen = moka::future::Cache::builder().max_capacity(REMEMBERED).time_to_idle(BELIEVED).build();
-        let sessions =
-            Self { store: Arc::new(store), seen, away_until: Arc::default(), life, clock, bus, shutdown: shutdown.clone() };
+        let store = Arc::new(store);
+        let lookups = Lookups::new(store.clone(), shutdown.clone());
+        let shutdown_too = shutdown.clone();
+        let sessions = Self { store, lookups, seen, away_until: Arc::default(), life, clock, bus, shutdown: shutdown_too };
         let (mut ended, listener, until) = (hub.ended_sessions(), sessions.clone(), shutdown.clone());
         shutdown.spawn_loop("ended sessions", async move {
             use tokio::sync::broadcast::error::RecvError;
@@ -222,17 +227,21 @@ impl Sessions {
         Ok(tokens)
     }
 
-    /// What `token` means now. One read of Redis; a living session is renewed in the background when it is time.
+    /// What `token` means now: from memory when it was read within the last second, else by a read of Redis that concurrent
+    /// calls share. A living session is renewed in the background when it is time.
     pub async fn load(&self, token: &str) -> Known {
         let Ok(id) = token.parse::<Id>() else { return Known::No };
         let (hash, now) = (hash_of(&id), self.clock.now());
         if now.0 < self.away_until.load(Ordering::Relaxed) {
             return self.recall(&hash, now).await;
         }
-        match self.store.load_hash(&hash).await {
-            Ok(data) => {
-                let body = data.and_then(Body::from_data).filter(|b| now < self.last_instant(b));
-                let Some(body) = body else {
+        if let Some(seen) = self.fresh(&hash, now).await {
+            self.renew(id, &seen, now);
+            return Known::Yes(seen.user.clone());
+        }
+        match self.lookups.load(hash.clone()).await {
+            Ok(body) => {
+                let Some(body) = body.filter(|b| now < self.last_instant(b)) else {
                     self.seen.invalidate(hash.as_str()).await;
                     return Known::No;
                 };
@@ -247,6 +256,12 @@ impl Sessions {
                 self.recall(&hash, now).await
             }
         }
+    }
+
+    async fn fresh(&self, hash: &str, now: Millis) -> Option<Arc<Seen>> {
+        let seen = self.seen.get(hash).await?;
+        let confirmed = Millis(seen.confirmed_at.load(Ordering::Relaxed));
+        (confirmed <= now && confirmed.until(now) <= FRESH && now < self.last_instant(&seen.body)).then_some(seen)
     }
 
     async fn recall(&self, hash: &str, now: Millis) -> Known {
@@ -294,9 +309,9 @@ impl Sessions {
     /// socket is no use).
     pub async fn last_instants(&self, sessions: &[String]) -> Result<Vec<Option<Millis>>, SessionsAway> {
         let now = self.clock.now();
-        let bodies = self.store.load_hashes(sessions).await?;
-        let last = |data: Option<_>| data.and_then(Body::from_data).map(|body| self.last_instant(&body));
-        Ok(bodies.into_iter().map(|data| last(data).filter(|last| now < *last)).collect())
+        let bodies = self.store.load_bodies(sessions).await?;
+        let last = |body: Option<Body>| body.map(|body| self.last_instant(&body));
+        Ok(bodies.into_iter().map(|body| last(body).filter(|last| now < *last)).collect())
     }
 
     async fn end_token(&self, token: &str) -> Result<(), SessionsAway> {

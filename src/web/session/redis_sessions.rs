@@ -14,6 +14,7 @@ use tower_sessions::SessionStore;
 use tower_sessions::session::{Id, Record};
 use tower_sessions::session_store::{Error, Result};
 
+use super::Body;
 use crate::domain::ids::UserId;
 use crate::domain::time::Millis;
 use crate::keys;
@@ -67,26 +68,25 @@ impl RedisSessions {
         Self { redis }
     }
 
-    /// What the session of this hash holds.
-    pub async fn load_hash(&self, hash: &str) -> Result<Option<HashMap<String, serde_json::Value>>> {
+    /// What the session of this hash holds, as its store trait has it.
+    async fn load_hash(&self, hash: &str) -> Result<Option<HashMap<String, serde_json::Value>>> {
         let mut connection = self.redis.shared();
         let text: Option<String> = call(connection.get(keys::session(hash))).await?;
         text.map(|t| serde_json::from_str(&t).map_err(|e| Error::Decode(e.to_string()))).transpose()
     }
 
-    /// What each of these sessions holds, in one round trip.
-    pub async fn load_hashes(&self, hashes: &[String]) -> Result<Vec<Option<HashMap<String, serde_json::Value>>>> {
+    /// What each of these sessions holds, in one round trip. One that cannot be read is none.
+    pub(super) async fn load_bodies(&self, hashes: &[String]) -> Result<Vec<Option<Body>>> {
         if hashes.is_empty() {
             return Ok(Vec::new());
         }
-        let mut pipe = redis::pipe();
+        let mut read = redis::cmd("MGET");
         for hash in hashes {
-            pipe.get(keys::session(hash));
+            read.arg(keys::session(hash));
         }
         let mut connection = self.redis.shared();
-        let texts: Vec<Option<String>> = call(pipe.query_async(&mut connection)).await?;
-        let read = |text: Option<String>| text.map(|t| serde_json::from_str(&t).map_err(|e| Error::Decode(e.to_string())));
-        texts.into_iter().map(|text| read(text).transpose()).collect()
+        let texts: Vec<Option<Vec<u8>>> = call(read.query_async(&mut connection)).await?;
+        Ok(texts.into_iter().map(|text| serde_json::from_slice(&text?).ok()).collect())
     }
 
     /// Writes many new sessions in one round trip (load tests): each record with its user and last instant.
