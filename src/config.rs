@@ -95,6 +95,12 @@ pub struct ServeArgs {
     /// Orders a second that all workers together save at most; what comes faster waits in the queue [default: no limit]
     #[arg(long, env = "SECKILL_MAX_ORDERS_PER_SECOND", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_orders_per_second: Option<u32>,
+    /// Replicas that must have an admission before the buyer hears of it, 0–16; for a Redis with replicas
+    #[arg(long, env = "SECKILL_REDIS_WAIT_REPLICAS", default_value = "0", value_name = "N", value_parser = clap::value_parser!(u16).range(0..=16))]
+    pub redis_wait_replicas: u16,
+    /// How long they may take, at most 400ms; then the buyer hears that it is uncertain
+    #[arg(long, env = "SECKILL_REDIS_WAIT_WITHIN", default_value = "200ms", value_name = "DUR", value_parser = wait_within)]
+    pub redis_wait_within: Span,
     /// Requests a second and burst, for each user or address: R/B or off
     #[arg(long, env = "SECKILL_RATE_LIMIT", default_value = "10/20", value_name = "R/B")]
     pub rate_limit: RateLimit,
@@ -153,6 +159,15 @@ impl FromStr for Span {
             _ => Err(format!("'{text}' is out of range: more than nothing and at most a hundred years")),
         }
     }
+}
+
+/// A buyer hears something within a second, and a call of Redis may take half of it.
+fn wait_within(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse()?;
+    if span.0 > Duration::from_millis(400) {
+        return Err(format!("'{text}' is too long: at most 400ms, so that every buyer hears something within a second"));
+    }
+    Ok(span)
 }
 
 /// Which parts a process runs.

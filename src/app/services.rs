@@ -91,7 +91,7 @@ impl Services {
         shutdown: &Shutdown,
     ) -> anyhow::Result<Self> {
         let (store, redis, lanes) = (data.store.clone(), data.redis.clone(), args.data.lanes);
-        let gate = Gate::new(redis.clone(), lanes);
+        let gate = Gate::new(redis.clone(), lanes).with_replicas(args.redis_wait_replicas, args.redis_wait_within.0);
         let queue = Queue::new(redis.clone());
         let hub = Hub::new(clock.clone());
         let bus = Bus::start(&redis, hub.clone(), shutdown);

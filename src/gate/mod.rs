@@ -22,6 +22,7 @@ pub use order_ids::{BlockRegistry, IdSource, Registered};
 pub use pages::HoldersPage;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use redis::Value;
 
@@ -108,6 +109,8 @@ pub enum Close {
 pub struct Gate {
     redis: Redis,
     lanes: u16,
+    /// How many replicas must have an admission before it is answered, and how long that may take; none: nobody waits.
+    replicas: Option<(u16, Duration)>,
     tally: Arc<Tally>,
 }
 
@@ -115,7 +118,15 @@ impl Gate {
     /// The gate on `redis`, its vouchers spread over `lanes` (at least 1).
     #[must_use]
     pub fn new(redis: Redis, lanes: u16) -> Self {
-        Self { redis, lanes, tally: Arc::default() }
+        Self { redis, lanes, replicas: None, tally: Arc::default() }
+    }
+
+    /// The same gate, which answers an admission only once `replicas` of its server have it; 0: at once. When they do not
+    /// within that time, the admission stands and [`GateError::Uncertain`] is told: a "yes" might not outlive a failover.
+    #[must_use]
+    pub fn with_replicas(mut self, replicas: u16, within: Duration) -> Self {
+        self.replicas = (replicas > 0).then_some((replicas, within));
+        self
     }
 
     fn lane(&self, voucher: VoucherId) -> Lane {
@@ -151,17 +162,27 @@ impl Gate {
             keys::places(lane),
         ];
         fail_point("before-script");
-        let reply: Vec<Value> = ADMIT
-            .call(&mut self.redis.shared(), &keys, |call| {
-                call.arg(epoch).arg(backlog.max(1)).arg(voucher.0);
-                for (user, order) in buyers {
-                    call.arg(user.0).arg(order.0);
-                }
-            })
-            .await?;
+        let arguments = |call: &mut redis::Cmd| {
+            call.arg(epoch).arg(backlog.max(1)).arg(voucher.0);
+            for (user, order) in buyers {
+                call.arg(user.0).arg(order.0);
+            }
+        };
+        let (reply, missing): (Vec<Value>, bool) = match self.replicas {
+            None => (ADMIT.call(&mut self.redis.shared(), &keys, arguments).await?, false),
+            Some(wait) => {
+                let (reply, counted) = ADMIT.call_and_wait(&self.redis, &keys, arguments, wait).await?;
+                (reply, counted < i64::from(wait.0))
+            }
+        };
         fail_point("after-script");
         let verdicts = read_admissions(voucher, &reply, buyers);
         let verdicts = verdicts.ok_or_else(|| GateError::BadReply(format!("admit: {reply:?}")))?;
+        // "Yours" is what must outlive the server; a refusal promises nothing.
+        let promises = |one: &Admission| matches!(one, Admission::Admitted { .. } | Admission::Duplicate(_));
+        if missing && verdicts.iter().any(promises) {
+            return Err(GateError::Uncertain(String::from("too few replicas have the admission yet")));
+        }
         self.tally.add(voucher, buyers, &verdicts);
         Ok(verdicts)
     }

@@ -41,6 +41,8 @@ pub struct Delivery {
     pub entry: Result<Entry, Unreadable>,
 }
 
+/// The form of entries that this program writes and reads.
+const FORM: u32 = 1;
 /// The fields of an entry, all of them and no others.
 const FIELDS: [&str; 5] = ["id", "userId", "voucherId", "epoch", "admittedAt"];
 /// The most bytes of one field, and the most fields, that are kept of an unreadable entry.
@@ -48,6 +50,14 @@ const KEPT_BYTES: usize = 1000;
 const KEPT_FIELDS: usize = 20;
 
 impl Entry {
+    /// Whether the entry says that it has a later form than this program knows: field `v`, a number above 1. Ours have none.
+    /// It is left for a later program, which may be running beside this one already: buried it would be lost to it.
+    #[must_use]
+    pub fn is_newer(fields: &[(Vec<u8>, Vec<u8>)]) -> bool {
+        let version = fields.iter().find(|(name, _)| name == b"v").and_then(|(_, value)| std::str::from_utf8(value).ok());
+        version.and_then(|text| text.parse::<u32>().ok()).is_some_and(|version| version > FORM)
+    }
+
     /// Reads the fields of an entry: each of the five exactly once, each a decimal number in its range.
     pub fn read(fields: &[(Vec<u8>, Vec<u8>)]) -> Result<Self, Unreadable> {
         Self::try_read(fields).map_err(|reason| Unreadable { reason, raw: raw(fields) })

@@ -230,9 +230,19 @@ type Pending = (String, String, u64, u64);
 pub(super) type RawEntry = (StreamId, Option<Vec<(Vec<u8>, Vec<u8>)>>);
 
 fn deliveries(entries: Vec<RawEntry>, mut count: impl FnMut(StreamId) -> u64) -> Vec<Delivery> {
-    let one =
-        |(stream_id, fields): RawEntry| Some(Delivery { stream_id, deliveries: count(stream_id), entry: Entry::read(&fields?) });
-    entries.into_iter().filter_map(one).collect()
+    let (mut newer, mut all) = (0_usize, Vec::with_capacity(entries.len()));
+    for (stream_id, fields) in entries {
+        let deliveries = count(stream_id);
+        match fields {
+            Some(fields) if Entry::is_newer(&fields) => newer += 1,
+            Some(fields) => all.push(Delivery { stream_id, deliveries, entry: Entry::read(&fields) }),
+            None => {}
+        }
+    }
+    if newer > 0 {
+        tracing::warn!(newer, "entries of a later program are left for it, unacknowledged");
+    }
+    all
 }
 
 pub(super) fn read<T: FromRedisValue>(value: Value) -> Result<T, QueueError> {

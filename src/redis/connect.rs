@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use rand::RngExt;
-use redis::RedisResult;
-use redis::aio::{MultiplexedConnection, PubSub};
+use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
+use redis::{Cmd, ErrorKind, Pipeline, RedisResult, ServerErrorKind as S, Value};
 
 use super::RedisError;
 use super::address::{Address, unusable};
@@ -17,9 +17,12 @@ use super::cluster::Cluster;
 use super::node::Node;
 use super::sentinel::Sentinels;
 use super::shared::{Shared, Way};
+use super::slot::key_of;
 
 /// How long `open` keeps trying: a server that is just starting is not an error.
 const OPEN_PATIENCE: Duration = Duration::from_secs(5);
+/// How often a call that waits for replicas is sent to another node of a Cluster.
+const TURNED_AWAY: u32 = 3;
 /// How often `open` says that it still waits for a server that reads its data.
 const STILL_LOADING: Duration = Duration::from_secs(10);
 
@@ -109,6 +112,33 @@ impl Redis {
         }
     }
 
+    /// One call, and how many replicas of its server have what it wrote, once `replicas` do or `within` is over. One wait,
+    /// whatever the call wrote; sent on when it was turned away, never sent again when its answer was lost.
+    pub(crate) async fn ask_and_wait(&self, call: &Cmd, replicas: u16, within: Duration) -> RedisResult<(Value, i64)> {
+        let mut both = Pipeline::with_capacity(2);
+        // In one piece: the server counts from the last write of the same connection.
+        both.add_command(call.clone()).cmd("WAIT").arg(replicas).arg(u64::try_from(within.as_millis()).unwrap_or(u64::MAX));
+        let key = String::from_utf8_lossy(key_of(call).unwrap_or_default()).into_owned();
+        let mut tries = TURNED_AWAY;
+        loop {
+            let node = self.home_of(&key)?;
+            let answers = node.waiting.clone().req_packed_commands(&both, 0, 2).await.inspect_err(|e| self.note(e))?;
+            let mut answers = answers.into_iter();
+            let error: redis::RedisError = match (answers.next(), answers.next()) {
+                (Some(Value::ServerError(error)), _) | (Some(_), Some(Value::ServerError(error))) => error.into(),
+                (Some(answer), Some(Value::Int(counted))) => return Ok((answer, counted)),
+                other => return Err((ErrorKind::UnexpectedReturnType, "no count of replicas", format!("{other:?}")).into()),
+            };
+            self.note(&error);
+            tries -= 1;
+            let turned_away = matches!(error.kind(), ErrorKind::Server(S::Moved | S::TryAgain | S::ClusterDown));
+            match &self.0 {
+                Servers::Cluster(cluster) if turned_away && tries > 0 => cluster.look().await?,
+                _ => return Err(error),
+            }
+        }
+    }
+
     fn home_of(&self, key: &str) -> RedisResult<Arc<Node>> {
         match &self.0 {
             Servers::One(node) => Ok(Arc::clone(node)),
@@ -178,8 +208,11 @@ impl Redis {
             Some("LOADING") => State::Loading,
             Some("NOAUTH") => State::Never(RedisError::Refused("it wants a password, and the address has none")),
             Some("NOPERM") => State::Never(RedisError::Refused("this user may not use the commands that the shop needs")),
-            _ if error.code() == Some("WRONGPASS") || error.kind() == redis::ErrorKind::AuthenticationFailed => {
+            _ if error.code() == Some("WRONGPASS") || error.kind() == ErrorKind::AuthenticationFailed => {
                 State::Never(RedisError::Refused("it refuses the user or password"))
+            }
+            _ if error.to_string().contains("certificate") => {
+                State::Never(RedisError::Refused("its certificate is not one that this machine trusts for that address"))
             }
             _ if error.to_string().contains("cluster support disabled") => {
                 State::Never(RedisError::BadAddress(String::from("this server is no node of a Cluster: write redis://")))

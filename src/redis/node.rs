@@ -20,6 +20,8 @@ pub(super) struct Node {
     client: Client,
     /// The shared connection; it reconnects by itself, and while the server is silent its calls fail at once.
     pub(super) shared: Guarded<ConnectionManager>,
+    /// Another one, for calls that wait for replicas: the server lets nothing else of their connection through meanwhile.
+    pub(super) waiting: Guarded<ConnectionManager>,
 }
 
 impl Node {
@@ -46,8 +48,10 @@ impl Node {
             .set_min_delay(Duration::from_millis(10))
             .set_max_delay(Duration::from_millis(50))
             .set_pipeline_buffer_size(1024);
-        let shared = Guarded::new(ConnectionManager::new_lazy_with_config(noticing, config)?);
-        Ok(Self { info, client, shared })
+        let shared = Guarded::new(ConnectionManager::new_lazy_with_config(noticing.clone(), config.clone())?);
+        // Lazy: it is opened by its first call, so who waits for nobody has none.
+        let waiting = Guarded::new(ConnectionManager::new_lazy_with_config(noticing, config)?);
+        Ok(Self { info, client, shared, waiting })
     }
 
     /// `host:port`, or the path of a socket.

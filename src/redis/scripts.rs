@@ -1,9 +1,12 @@
 //! The scripts that are sent to Redis, by their hash; sent whole when the server does not know one.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use redis::aio::ConnectionLike;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind};
+
+use super::Redis;
 
 /// One script of `lua/`.
 pub(crate) struct Script {
@@ -49,23 +52,49 @@ impl Script {
         keys: &[String],
         arguments: impl Fn(&mut Cmd),
     ) -> RedisResult<T> {
-        let command = |name: &str, script: &str| {
-            let mut call = redis::cmd(name);
-            call.arg(script).arg(keys.len()).arg(keys);
-            arguments(&mut call);
-            call
-        };
         #[cfg(feature = "fault-injection")]
         if let Some(text) = super::script_mutants::mutated(self.text) {
-            return command("EVAL", &text).query_async(connection).await;
+            return command("EVAL", &text, keys, &arguments).query_async(connection).await;
         }
-        match command("EVALSHA", &self.hash).query_async(connection).await {
-            Err(e) if e.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                // EVAL also makes it known. Loading it by a call of its own would leave a moment in which it can be
-                // forgotten again.
-                command("EVAL", self.text).query_async(connection).await
-            }
+        match self.by_hash(keys, &arguments).query_async(connection).await {
+            Err(e) if is_unknown(&e) => self.whole(keys, &arguments).query_async(connection).await,
             answer => answer,
         }
     }
+
+    /// As [`Script::call`]; answers too how many replicas have what it wrote, once `replicas` do or `within` is over.
+    pub(crate) async fn call_and_wait<T: FromRedisValue>(
+        &self,
+        redis: &Redis,
+        keys: &[String],
+        arguments: impl Fn(&mut Cmd),
+        (replicas, within): (u16, Duration),
+    ) -> RedisResult<(T, i64)> {
+        let answer = match redis.ask_and_wait(&self.by_hash(keys, &arguments), replicas, within).await {
+            Err(e) if is_unknown(&e) => redis.ask_and_wait(&self.whole(keys, &arguments), replicas, within).await,
+            answer => answer,
+        };
+        let (value, counted) = answer?;
+        Ok((redis::from_redis_value(value.extract_error()?)?, counted))
+    }
+
+    fn by_hash(&self, keys: &[String], arguments: &impl Fn(&mut Cmd)) -> Cmd {
+        command("EVALSHA", &self.hash, keys, arguments)
+    }
+
+    /// EVAL also makes it known. Loading it by a call of its own would leave a moment in which it can be forgotten again.
+    fn whole(&self, keys: &[String], arguments: &impl Fn(&mut Cmd)) -> Cmd {
+        command("EVAL", self.text, keys, arguments)
+    }
+}
+
+fn command(name: &str, script: &str, keys: &[String], arguments: &impl Fn(&mut Cmd)) -> Cmd {
+    let mut call = redis::cmd(name);
+    call.arg(script).arg(keys.len()).arg(keys);
+    arguments(&mut call);
+    call
+}
+
+fn is_unknown(e: &redis::RedisError) -> bool {
+    e.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
 }

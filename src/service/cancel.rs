@@ -82,13 +82,14 @@ impl Cancels {
     /// Closes up to `limit` orders whose time to pay is over, in one transaction; answers how many were looked at.
     pub async fn close_due(&self, limit: i64) -> Result<usize, ServiceError> {
         let now = self.clock.now();
-        let mut due = self.store.due_orders(now, limit).await?;
-        if due.is_empty() {
+        // Looked for before anything is locked: most looks find nothing.
+        if self.store.due_orders(now, 1).await?.is_empty() {
             return Ok(0);
         }
-        // Ascending: two processes with the same batch then wait for each other in one direction only.
-        due.sort_unstable();
         let mut tx = self.store.begin().await?;
+        let mut due = tx.take_due_orders(now, limit).await?;
+        // Ascending: whoever else locks several of them waits in one direction only.
+        due.sort_unstable();
         let mut ended = Vec::with_capacity(due.len());
         let mut units: BTreeMap<VoucherId, i64> = BTreeMap::new();
         for id in &due {

@@ -2,7 +2,8 @@
 
 use sqlx::QueryBuilder;
 
-use super::run::{changed, on_store, on_tx, push_list};
+use super::run::{bounded, changed, on_store, on_tx, push_list};
+use super::tx::Inner;
 use super::{Store, StoreError, Tx};
 use crate::domain::ids::{Epoch, OrderId, UserId, VoucherId};
 use crate::domain::money::Fen;
@@ -207,6 +208,23 @@ macro_rules! transition {
 }
 
 impl Tx {
+    /// As [`Store::due_orders`], and on Postgres locked for this transaction, without those that another one has locked: two
+    /// workers then close different orders instead of waiting for each other. SQLite has one writer anyway. Uses `orders_due`.
+    pub async fn take_due_orders(&mut self, now: Millis, limit: i64) -> Result<Vec<OrderId>, StoreError> {
+        let ids = match &mut self.inner {
+            Inner::Sqlite(tx) => {
+                bounded(sqlx::query_scalar::<_, i64>(DUE_ORDERS).bind(now.0).bind(limit).fetch_all(&mut **tx)).await
+            }
+            Inner::Postgres(tx) => {
+                let text = "SELECT id FROM orders WHERE status = 'PENDING' AND pay_before <= $1 ORDER BY pay_before LIMIT $2 \
+                            FOR UPDATE SKIP LOCKED";
+                bounded(sqlx::query_scalar::<_, i64>(text).bind(now.0).bind(limit).fetch_all(&mut **tx)).await
+            }
+        };
+        self.spoiled |= ids.is_err();
+        Ok(ids?.into_iter().map(OrderId).collect())
+    }
+
     /// Moves an order from one state to another and answers it as it now is; none: it is not in `from`, and nothing changed.
     /// Which move is allowed is `domain::order`'s to say; of two that race, one gets none. Uses the primary key.
     pub async fn transition(

@@ -16,6 +16,9 @@ const BATCH: i64 = 200;
 /// look is one step in a partial index.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// How long orders that another worker is closing are left alone.
+const IN_OTHER_HANDS: Duration = Duration::from_millis(20);
+
 /// The loop.
 pub async fn run(cancels: Cancels, clock: Clock, shutdown: Shutdown) {
     let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
@@ -29,8 +32,10 @@ pub async fn run(cancels: Cancels, clock: Clock, shutdown: Shutdown) {
             Ok(deadline) => {
                 backoff.reset();
                 let latest = clock.now() + jittered(LOOK_EVERY);
+                // What is overdue and yet was not found is in another worker's hands: it must not be asked for without a pause.
+                let soonest = clock.now() + IN_OTHER_HANDS;
                 tokio::select! {
-                    () = clock.sleep_until(deadline.map_or(latest, |at| at.min(latest))) => {}
+                    () = clock.sleep_until(deadline.map_or(latest, |at| at.clamp(soonest, latest.max(soonest)))) => {}
                     () = shutdown.begun() => return,
                 }
             }

@@ -30,6 +30,7 @@ mod redis_trouble;
 mod sessions;
 mod silence;
 mod sockets;
+mod split_stock;
 mod stampede;
 mod store_contract;
 mod storm;

@@ -2,5 +2,10 @@
 
 mod contract;
 mod failover;
+mod lanes;
 mod nginx;
+mod processes;
+mod replicated;
 mod start;
+mod tls;
+mod upgrade;

@@ -4,11 +4,16 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
+use seckill::shutdown::Shutdown;
 use sqlx::{ConnectOptions, Connection, Executor};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
 
 /// Makes the cluster, says where it is, and waits for the end of its standard input: the test process holds the other end
 /// of that pipe, so however it ends, the server is stopped and the directory removed.
@@ -18,7 +23,12 @@ command -v initdb >/dev/null && command -v postgres >/dev/null || exit 3
 dir=$(mktemp -d /tmp/skpg.XXXXXX) && cd "$dir" || exit 4
 trap 'cd /; rm -rf "$dir"' EXIT
 initdb -D "$dir/data" -U seckill --auth=trust --encoding=UTF8 --locale=C --no-sync >"$dir/log" 2>&1 || { cat "$dir/log" >&2; exit 5; }
-postgres -D "$dir/data" -k "$dir" -c listen_addresses= -c max_connections=300 >>"$dir/log" 2>&1 &
+where="-c listen_addresses="
+if [ -n "$1" ]; then
+    cp "$1/server.key" "$1/server.pem" "$dir" && chmod 600 "$dir/server.key" || exit 7
+    where="-c listen_addresses=127.0.0.1 -c port=$2 -c ssl=on -c ssl_cert_file=$dir/server.pem -c ssl_key_file=$dir/server.key"
+fi
+postgres -D "$dir/data" -k "$dir" $where -c max_connections=300 >>"$dir/log" 2>&1 &
 server=$!
 tries=0
 until grep -q "database system is ready to accept connections" "$dir/log"; do
@@ -32,13 +42,19 @@ kill -QUIT "$server"
 wait "$server"
 "#;
 
-struct Cluster {
+/// A cluster; it ends with the pipe to its keeper.
+pub struct Cluster {
     socket_dir: String,
     /// Its standard input is the cluster's life line.
     _keeper: Child,
 }
 
-fn start() -> Cluster {
+/// A cluster of its own on 127.0.0.1 with `server.pem` and `server.key` of this folder, which all may read.
+pub fn cluster_with_tls(folder: &Path, port: u16) -> Cluster {
+    start(&[folder.to_str().expect("a plain path"), &port.to_string()])
+}
+
+fn start(options: &[&str]) -> Cluster {
     let root = rustix::process::geteuid().is_root();
     let mut command = Command::new(if root { "setpriv" } else { "sh" });
     if root {
@@ -46,7 +62,8 @@ fn start() -> Cluster {
         command.args(["--reuid=postgres", "--regid=postgres", "--init-groups", "sh"]);
     }
     let mut keeper = command
-        .args(["-c", SCRIPT])
+        .args(["-c", SCRIPT, "keeper"])
+        .args(options)
         .process_group(0) // Ctrl-C ends the tests; the keeper then cleans up by itself
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -73,7 +90,7 @@ fn start() -> Cluster {
 pub async fn fresh_database() -> String {
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let cluster = CLUSTER.get_or_init(start);
+    let cluster = CLUSTER.get_or_init(|| start(&[]));
     let address = |name: &str| format!("postgres://seckill@localhost/{name}?host={}", cluster.socket_dir);
     let name = format!("test_{}", COUNT.fetch_add(1, Ordering::Relaxed));
     let options: sqlx::postgres::PgConnectOptions = address("postgres").parse().expect("well formed");
@@ -81,4 +98,48 @@ pub async fn fresh_database() -> String {
     connection.execute(sqlx::AssertSqlSafe(format!("CREATE DATABASE {name} TEMPLATE template0"))).await.expect("a new name");
     connection.close().await.expect("it answers");
     address(&name)
+}
+
+/// The address of the same database over a way on which every answer takes as long as the number says, in milliseconds: none
+/// at first. It ends with `tasks`.
+pub async fn slowed(url: &str, tasks: &Shutdown) -> (String, Arc<AtomicU64>) {
+    let (base, dir) = url.split_once("?host=").expect("an address of this file");
+    let target = format!("{dir}/.s.PGSQL.5432");
+    let own = tempfile::Builder::new().prefix("sk-slow-").tempdir_in("/tmp").expect("a folder");
+    let listener = UnixListener::bind(own.path().join(".s.PGSQL.5432")).expect("a socket");
+    let address = format!("{base}?host={}", own.path().display());
+    let delay = Arc::new(AtomicU64::new(0));
+    let (inner, told) = (tasks.clone(), delay.clone());
+    tasks.spawn(async move {
+        let _kept = own;
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = inner.begun() => return,
+            };
+            let (Ok((client, _)), Ok(server)) = (accepted, UnixStream::connect(&target).await) else { continue };
+            let delay = told.clone();
+            inner.spawn(async move {
+                let (mut from_client, mut to_client) = client.into_split();
+                let (mut from_server, mut to_server) = server.into_split();
+                let asked = async {
+                    let _gone = tokio::io::copy(&mut from_client, &mut to_server).await;
+                };
+                let answered = async {
+                    let mut buffer = vec![0; 64 * 1024];
+                    while let Ok(n @ 1..) = from_server.read(&mut buffer).await {
+                        tokio::time::sleep(Duration::from_millis(delay.load(Ordering::SeqCst))).await;
+                        if to_client.write_all(&buffer[..n]).await.is_err() {
+                            return;
+                        }
+                    }
+                };
+                tokio::select! {
+                    () = asked => {}
+                    () = answered => {}
+                }
+            });
+        }
+    });
+    (address, delay)
 }

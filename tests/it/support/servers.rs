@@ -68,7 +68,7 @@ fn spawn(dir: &Path, port: u16, arguments: &[String]) -> Child {
 }
 
 /// Free ports; held until all are known, so that no two are the same.
-fn ports(count: usize) -> Vec<u16> {
+pub fn ports(count: usize) -> Vec<u16> {
     let held: Vec<_> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     held.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }
@@ -157,8 +157,13 @@ impl Servers {
 
     /// One server with these options; nobody waits until it answers.
     pub fn one(options: &str) -> Self {
+        Self::with(|port| format!("--port {port} --bind 127.0.0.1 {options}"))
+    }
+
+    /// One server with the options for this port; nobody waits until it answers.
+    pub fn with(options: impl Fn(u16) -> String) -> Self {
         let (dir, port) = (folder(), ports(1)[0]);
-        let all = vec![Server::start(dir.path(), port, words(&format!("--port {port} --bind 127.0.0.1 {options}")))];
+        let all = vec![Server::start(dir.path(), port, words(&options(port)))];
         Self { dir, all, url: format!("redis://127.0.0.1:{port}") }
     }
 

@@ -85,6 +85,11 @@ impl Shop {
         Process::serve_without(mutant, &self.dir.path().join("b"), options).await
     }
 
+    /// A server with a data dir of its own, as on another machine: what it shares comes by `options`.
+    pub async fn serve_at(&self, name: &str, options: &[&str]) -> Process {
+        Process::serve(&self.dir.path().join(name), options).await
+    }
+
     /// Seeds `count` buyers beside a running server (or without one).
     pub async fn seed(&mut self, count: usize) {
         let file = self.dir.path().join("tokens");
