@@ -1,5 +1,5 @@
 #!/bin/sh
-# What `make test` needs: a Redis server, PostgreSQL's programs, a browser with its driver, nginx and a font with Chinese.
+# What `make test` needs: a Redis server, PostgreSQL's programs, a browser with its driver, nginx, openssl and a font with Chinese.
 # Does nothing, quickly, when all of it is there. No server that a package starts is used: the tests start their own.
 set -eu
 cd "$(dirname "$0")"
@@ -24,6 +24,7 @@ need postgresql initdb /usr/lib/postgresql/*/bin/initdb
 need chromium chromium
 need chromium-driver chromedriver
 need nginx nginx
+need openssl openssl
 need fonts-noto-cjk /usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc
 
 [ -n "$missing" ] || exit 0

@@ -175,6 +175,10 @@ impl Cluster {
 
     /// One command, at its slot's node.
     pub(super) async fn call(&self, command: &Cmd) -> RedisResult<Value> {
+        if let Some(each) = each_key_alone(command) {
+            let answers = self.pipeline(&each, 0, each.len()).await?;
+            return Value::Array(answers).extract_error();
+        }
         let node = match key_of(command) {
             Some(key) => self.owner_of(key)?,
             None => self.any()?,
@@ -296,6 +300,20 @@ impl Cluster {
     }
 }
 
+/// MGET reads many keys and so many slots: as a GET for each, which the pipeline parts by node. None: another command.
+fn each_key_alone(command: &Cmd) -> Option<Pipeline> {
+    let mut words = command.args_iter().map(|arg| match arg {
+        redis::Arg::Simple(word) => word,
+        _ => b"".as_slice(),
+    });
+    words.next().filter(|name| name.eq_ignore_ascii_case(b"MGET"))?;
+    let mut each = Pipeline::new();
+    for key in words {
+        each.cmd("GET").arg(key);
+    }
+    Some(each)
+}
+
 /// An answer that is itself an error. One inside an answer stays: a script may tell it.
 fn own_error(value: Value) -> RedisResult<Value> {
     match value {
@@ -368,6 +386,15 @@ async fn follow(cluster: Weak<Cluster>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_keys_are_read_one_by_one() {
+        let mut call = redis::cmd("MGET");
+        call.arg("a").arg("b");
+        let each = each_key_alone(&call).unwrap();
+        assert_eq!(each.cmd_iter().map(|one| key_of(one).unwrap().to_vec()).collect::<Vec<_>>(), [b"a", b"b"]);
+        assert!(each_key_alone(redis::cmd("GET").arg("a")).is_none());
+    }
 
     #[test]
     fn a_range_is_read_and_an_unknown_host_is_the_one_that_was_asked() {

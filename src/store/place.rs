@@ -69,7 +69,8 @@ impl Tx {
 
     /// Saves orders as PENDING and answers, ascending, the ids that became rows. Left out: ids that have a row, and buyers
     /// with a live order of that voucher (of two in one call the first wins). Give them in ascending order of ids, so that
-    /// two transactions wait for each other in one direction only. Uses the primary key and `orders_one_live`.
+    /// two transactions wait for each other in one direction only. Uses the primary key and `orders_one_live`. Rows and not
+    /// arrays (UNNEST) on Postgres too: measured with batches of 500, both take the same time.
     ///
     /// # Errors
     /// [`StoreError::UnknownReference`]: one of the users does not exist, nothing was saved; halve until it stands alone.

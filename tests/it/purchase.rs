@@ -6,7 +6,9 @@ use futures_util::future::join_all;
 use seckill::domain::ids::VoucherId;
 use serde_json::Value;
 
-use crate::support::app::{On, TestApp};
+use crate::support::app::{On, TestApp, on_both_databases};
+
+on_both_databases!(sixty_four_clicks_of_one_user_make_one_order_and_all_hear_its_id,);
 
 /// The order as it reads once it is saved.
 async fn saved(app: &TestApp, buyer: &crate::support::app::Buyer, id: seckill::domain::ids::OrderId) -> Value {
@@ -41,9 +43,8 @@ async fn a_click_becomes_an_order_on_postgres() {
     a_click_becomes_an_order(On::Postgres).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn sixty_four_clicks_of_one_user_make_one_order_and_all_hear_its_id() {
-    let app = TestApp::start().await;
+async fn sixty_four_clicks_of_one_user_make_one_order_and_all_hear_its_id(on: On) {
+    let app = TestApp::on(on).start().await;
     let (voucher, buyer) = (app.sale(100).await, app.buyer().await);
     let answers = join_all((0..64).map(|_| app.buy(&buyer, voucher))).await;
     let ids: HashSet<String> = answers.iter().map(|a| a.json()["data"].as_str().unwrap().to_owned()).collect();

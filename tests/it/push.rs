@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
-use crate::support::app::TestApp;
+use crate::support::app::{On, TestApp, on_both_databases};
 use crate::support::socket::Socket;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn when_order_created_arrives_its_entry_is_acknowledged_and_the_order_can_be_read() {
-    let app = TestApp::start().await;
+on_both_databases!(
+    when_order_created_arrives_its_entry_is_acknowledged_and_the_order_can_be_read,
+    every_tab_of_the_buyer_hears_it_once_and_nobody_else_does,
+    a_socket_that_comes_late_finds_the_order_in_its_snapshot,
+);
+
+async fn when_order_created_arrives_its_entry_is_acknowledged_and_the_order_can_be_read(on: On) {
+    let app = TestApp::on(on).start().await;
     let voucher = app.sale(30).await;
     for buyer in app.buyers(30).await {
         let (mut socket, snapshot) = Socket::of(&app.base, &buyer.token).await;
@@ -23,9 +28,8 @@ async fn when_order_created_arrives_its_entry_is_acknowledged_and_the_order_can_
     app.finish().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_tab_of_the_buyer_hears_it_once_and_nobody_else_does() {
-    let app = TestApp::start().await;
+async fn every_tab_of_the_buyer_hears_it_once_and_nobody_else_does(on: On) {
+    let app = TestApp::on(on).start().await;
     let (voucher, buyers) = (app.sale(2).await, app.buyers(2).await);
     let mut tabs = Vec::new();
     for _ in 0..4 {
@@ -43,9 +47,8 @@ async fn every_tab_of_the_buyer_hears_it_once_and_nobody_else_does() {
     app.finish().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_socket_that_comes_late_finds_the_order_in_its_snapshot() {
-    let app = TestApp::start().await;
+async fn a_socket_that_comes_late_finds_the_order_in_its_snapshot(on: On) {
+    let app = TestApp::on(on).start().await;
     let (voucher, buyer) = (app.sale(1).await, app.buyer().await);
     let id = app.admitted(&app.buy(&buyer, voucher).await);
     app.settled().await;

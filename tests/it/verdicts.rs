@@ -6,12 +6,14 @@ use seckill::domain::ids::Lane;
 use seckill::queue::Reader;
 use seckill::service::place_orders::Placed;
 
-use crate::support::app::{On, TestApp};
+use crate::support::app::{On, TestApp, on_both_databases};
 use crate::support::socket::Socket;
 
+on_both_databases!(how_many_are_before_me_is_the_same_by_ticket_by_token_in_the_list_and_on_a_second_device_and_only_falls,);
+
 /// A shop whose worker is this test.
-async fn without_worker() -> (TestApp, Reader) {
-    let app = TestApp::on(On::Sqlite).with("--roles", "web").start().await;
+async fn without_worker(on: On) -> (TestApp, Reader) {
+    let app = TestApp::on(on).with("--roles", "web").start().await;
     let reader = app.app.services.queue.reader(Lane(0));
     (app, reader)
 }
@@ -26,9 +28,8 @@ async fn work(app: &TestApp, reader: &mut Reader, count: usize) {
     services.bus.publish(&placed.events);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn how_many_are_before_me_is_the_same_by_ticket_by_token_in_the_list_and_on_a_second_device_and_only_falls() {
-    let (app, mut reader) = without_worker().await;
+async fn how_many_are_before_me_is_the_same_by_ticket_by_token_in_the_list_and_on_a_second_device_and_only_falls(on: On) {
+    let (app, mut reader) = without_worker(on).await;
     let (voucher, buyers) = (app.sale(30).await, app.buyers(6).await);
     let last = &buyers[5];
     let (mut tab, _) = Socket::of(&app.base, &last.token).await;
@@ -72,7 +73,7 @@ async fn how_many_are_before_me_is_the_same_by_ticket_by_token_in_the_list_and_o
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tab_is_told_at_most_once_a_second_how_many_are_before_it() {
-    let (app, mut reader) = without_worker().await;
+    let (app, mut reader) = without_worker(On::Sqlite).await;
     let (voucher, buyers) = (app.sale(40).await, app.buyers(31).await);
     for buyer in &buyers {
         app.admitted(&app.buy(buyer, voucher).await);
@@ -136,7 +137,7 @@ async fn every_watcher_hears_sold_out_and_a_unit_that_came_back_within_a_second(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_push_that_died_with_its_process_is_made_good_while_the_socket_stays_open() {
-    let (app, mut reader) = without_worker().await;
+    let (app, mut reader) = without_worker(On::Sqlite).await;
     let (voucher, buyer) = (app.sale(1).await, app.buyer().await);
     let (mut tab, _) = Socket::of(&app.base, &buyer.token).await;
     let id = app.admitted(&app.buy(&buyer, voucher).await);

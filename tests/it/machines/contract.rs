@@ -91,6 +91,22 @@ pub async fn gate_and_queue(redis: &Redis) {
     }
 }
 
+/// Sessions and counters have no lane: their keys lie anywhere, also when they are asked for together.
+pub async fn keys_without_a_lane(redis: &Redis) {
+    let mut connection = redis.shared();
+    let mut write = redis::pipe();
+    for n in 0..20 {
+        write.cmd("SET").arg(format!("login:token:{n}")).arg(n).ignore();
+    }
+    write.exec_async(&mut connection).await.unwrap();
+    let mut read = redis::cmd("MGET");
+    for n in 0..21 {
+        read.arg(format!("login:token:{n}"));
+    }
+    let found: Vec<Option<i64>> = read.query_async(&mut connection).await.unwrap();
+    assert_eq!(found, (0..20).map(Some).chain([None]).collect::<Vec<_>>(), "in their order");
+}
+
 /// What one process tells, another hears.
 pub async fn push(redis: &Redis) {
     let shutdown = Shutdown::default();
@@ -114,6 +130,7 @@ async fn gate_stream_and_bus_work_on_one_server() {
     let server = TestRedis::start().await;
     let redis = server.open().await;
     gate_and_queue(&redis).await;
+    keys_without_a_lane(&redis).await;
     push(&redis).await;
 }
 
@@ -122,6 +139,7 @@ async fn gate_stream_and_bus_work_on_a_primary_that_sentinels_name() {
     let servers = Servers::sentinel().await;
     let redis = servers.open().await;
     gate_and_queue(&redis).await;
+    keys_without_a_lane(&redis).await;
     push(&redis).await;
 }
 
@@ -130,5 +148,6 @@ async fn gate_stream_and_bus_work_on_a_cluster() {
     let servers = Servers::cluster().await;
     let redis = servers.open().await;
     gate_and_queue(&redis).await;
+    keys_without_a_lane(&redis).await;
     push(&redis).await;
 }

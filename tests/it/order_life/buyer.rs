@@ -3,12 +3,17 @@
 use serde_json::json;
 
 use super::{PRICE, act, books, pending, press, refund, until, until_order};
-use crate::support::app::TestApp;
+use crate::support::app::{On, TestApp, on_both_databases};
 use crate::support::socket::Socket;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_unit_comes_back_once_and_its_buyer_may_buy_again() {
-    let app = TestApp::start().await;
+on_both_databases!(
+    a_cancelled_unit_comes_back_once_and_its_buyer_may_buy_again,
+    a_paid_order_has_its_code_and_is_seen_paid_on_every_tab,
+    a_refund_is_an_admins_alone_sends_the_money_back_once_and_voids_code_and_credits,
+);
+
+async fn a_cancelled_unit_comes_back_once_and_its_buyer_may_buy_again(on: On) {
+    let app = TestApp::on(on).start().await;
     let voucher = app.sale(2).await;
     let (buyer, other) = (app.buyer().await, app.buyer().await);
     let id = pending(&app, &buyer, voucher).await;
@@ -48,9 +53,8 @@ async fn a_queued_order_cannot_be_cancelled_or_paid_yet() {
     app.abandon("nobody saves orders here").await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_paid_order_has_its_code_and_is_seen_paid_on_every_tab() {
-    let app = TestApp::start().await;
+async fn a_paid_order_has_its_code_and_is_seen_paid_on_every_tab(on: On) {
+    let app = TestApp::on(on).start().await;
     let voucher = app.sale(1).await;
     let (buyer, admin) = (app.buyer().await, app.admin().await);
     let id = pending(&app, &buyer, voucher).await;
@@ -103,9 +107,8 @@ async fn a_paid_order_has_its_code_and_is_seen_paid_on_every_tab() {
     app.finish().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_refund_is_an_admins_alone_sends_the_money_back_once_and_voids_code_and_credits() {
-    let app = TestApp::start().await;
+async fn a_refund_is_an_admins_alone_sends_the_money_back_once_and_voids_code_and_credits(on: On) {
+    let app = TestApp::on(on).start().await;
     let voucher = app.sale(2).await;
     let (buyer, other, admin) = (app.buyer().await, app.buyer().await, app.admin().await);
     let (kept, restocked) = (pending(&app, &buyer, voucher).await, pending(&app, &other, voucher).await);

@@ -185,6 +185,12 @@ async fn the_due_ones_are_found_by_their_deadline(db: Database) {
     assert_eq!(db.store.due_orders(NOW + 3 * MINUTE, 9).await.unwrap(), [orders[1].id, orders[2].id, orders[0].id]);
     assert_eq!(db.store.due_orders(NOW + 3 * MINUTE, 1).await.unwrap(), [orders[1].id]);
     let mut tx = db.store.begin().await.unwrap();
+    assert_eq!(tx.take_due_orders(NOW + 2 * MINUTE, 9).await.unwrap(), [orders[1].id, orders[2].id]);
+    if db.url.starts_with("postgres") {
+        // Another worker gets the others, and does not wait.
+        let mut other = db.store.begin().await.unwrap();
+        assert_eq!(other.take_due_orders(NOW + 3 * MINUTE, 9).await.unwrap(), [orders[0].id]);
+    }
     let stamps = Stamps { closed_at: Some(NOW), close_reason: Some(CloseReason::Timeout), ..Stamps::default() };
     tx.transition(orders[1].id, Status::Pending, Status::Cancelled, &stamps).await.unwrap().unwrap();
     tx.commit().await.unwrap();

@@ -38,6 +38,25 @@ pub enum On {
     Postgres,
 }
 
+/// Makes each of these stories, functions of [`On`], a test on both databases.
+macro_rules! on_both_databases {
+    ($($story:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $story() {
+                super::$story(crate::support::app::On::Sqlite).await;
+            })+
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $story() {
+                super::$story(crate::support::app::On::Postgres).await;
+            })+
+        }
+    };
+}
+pub(crate) use on_both_databases;
+
 /// A user with a session.
 #[derive(Debug, Clone)]
 pub struct Buyer {

@@ -48,7 +48,9 @@ impl Nginx {
         let root = rustix::process::geteuid().is_root();
         let globals = format!("daemon off; pid nginx.pid; {}", if root { "user root;" } else { "" });
         let prefix = format!("{}/", dir.path().display());
-        let child = Command::new("nginx")
+        // Debian keeps it where no ordinary user looks.
+        let program = Path::new("/usr/sbin/nginx");
+        let child = Command::new(if program.exists() { program } else { Path::new("nginx") })
             .args(["-p", &prefix, "-c", "nginx.conf", "-e", "error.log", "-g", &globals])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
