@@ -260,7 +260,33 @@ async fn audit(args: AuditArgs) -> ExitCode {
 /// The first paragraph of clap's text: one plain sentence, with the list that it may end in folded into it.
 fn first_sentence(text: &str) -> String {
     let paragraph: Vec<&str> = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim).collect();
-    paragraph.join(" ")
+    in_plain_words(&paragraph.join(" "))
+}
+
+/// What parsers of the language say about a value, said for whoever typed it.
+fn in_plain_words(sentence: &str) -> String {
+    const SAID: &[(&str, &str)] = &[
+        ("invalid digit found in string", "write a whole number"),
+        ("cannot parse integer from empty string", "write a whole number"),
+        ("number too large to fit in target type", "the number is too large"),
+        ("number too small to fit in target type", "the number is too small"),
+        ("invalid socket address syntax", "write an address and a port, as in 127.0.0.1:8080"),
+        ("invalid IP address syntax", "write networks as in 10.0.0.0/8, separated by commas"),
+    ];
+    for (said, meant) in SAID {
+        if let Some(before) = sentence.strip_suffix(said) {
+            return format!("{before}{meant}");
+        }
+    }
+    // "99999 is not in 1..=1024"
+    let range = sentence.rsplit_once(" is not in ").and_then(|(before, range)| Some((before, range.split_once("..=")?)));
+    match range {
+        Some((before, (least, most))) => {
+            let before = before.rsplit_once(' ').map_or("", |(before, _)| before);
+            format!("{before} write a whole number from {least} to {most}")
+        }
+        None => sentence.to_owned(),
+    }
 }
 
 fn read_password() -> anyhow::Result<String> {
@@ -285,4 +311,18 @@ fn say(text: &str) {
 
 fn complain(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_number_is_told_in_words_of_the_reader() {
+        let told = in_plain_words("error: invalid value '0' for '--backlog <N>': 0 is not in 1..=10000000");
+        assert_eq!(told, "error: invalid value '0' for '--backlog <N>': write a whole number from 1 to 10000000");
+        let told = in_plain_words("error: invalid value 'x' for '--lanes <N>': invalid digit found in string");
+        assert_eq!(told, "error: invalid value 'x' for '--lanes <N>': write a whole number");
+        assert_eq!(in_plain_words("error: something else"), "error: something else");
+    }
 }

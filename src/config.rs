@@ -208,6 +208,17 @@ pub enum RateLimit {
     },
 }
 
+impl RateLimit {
+    /// Requests at once; none: no limit.
+    #[must_use]
+    pub fn burst(self) -> Option<u32> {
+        match self {
+            Self::Off => None,
+            Self::On { burst, .. } => Some(burst),
+        }
+    }
+}
+
 impl FromStr for RateLimit {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {

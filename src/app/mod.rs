@@ -28,7 +28,7 @@ use crate::service::scrape::Scrape;
 use crate::service::shops::Shops;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
-use crate::web::session::{Captchas, Life, LoginCodes, RedisSessions, Sessions};
+use crate::web::session::{Captchas, Guesses, Life, LoginCodes, RedisSessions, Sessions};
 use crate::web::state::{AppState, Parts};
 use crate::worker::consumer::Consumer;
 use crate::worker::pace::Pace;
@@ -164,6 +164,7 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
         clock: clock.clone(),
         sessions: sessions.clone(),
         codes: LoginCodes::new(data.redis.clone(), sender),
+        guesses: Guesses::new(data.redis.clone(), args.rate_limit.burst()),
         captchas: Captchas::new(data.redis.clone()),
         sandbox_sms,
         sandbox_for_all: args.sandbox_payments,

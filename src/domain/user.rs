@@ -59,7 +59,7 @@ impl NickName {
     /// [`BadField::NickName`].
     pub fn parse(text: &str) -> Result<Self, BadField> {
         let count = text.chars().count();
-        if (1..=32).contains(&count) && !text.trim().is_empty() && !text.chars().any(super::voucher::is_hidden) {
+        if (1..=32).contains(&count) && !super::voucher::is_blank(text) && !text.chars().any(super::voucher::is_hidden) {
             Ok(Self(text.to_owned()))
         } else {
             Err(BadField::NickName)
@@ -178,6 +178,19 @@ mod tests {
         for bad in ["", "12800000001", "1380000000", "138000000011", "１3800000001", " 13800000001", "+8613800000001"] {
             assert_eq!(Phone::parse(bad), Err(BadField::Phone), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_nickname_shows_something_and_turns_nothing_round() {
+        for good in ["小王", "a", "👩‍🍳", "a b", "é"] {
+            assert!(NickName::parse(good).is_ok(), "{good:?}");
+        }
+        for bad in
+            ["", " ", "\u{200b}", "\u{200b}\u{200d}\u{2060}", "\u{3164}", "\u{2800}", "a\u{202e}b", "a\nb", "\u{feff}", "\u{ad}"]
+        {
+            assert_eq!(NickName::parse(bad), Err(BadField::NickName), "{bad:?}");
+        }
+        assert!(NickName::parse(&"长".repeat(32)).is_ok() && NickName::parse(&"长".repeat(33)).is_err());
     }
 
     #[test]

@@ -107,6 +107,19 @@ pub fn is_hidden(c: char) -> bool {
     c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
+/// Whether a text shows nothing at all: spaces, marks without width, fillers.
+#[must_use]
+pub fn is_blank(text: &str) -> bool {
+    let shows_nothing = |c: char| {
+        c.is_whitespace()
+            || is_hidden(c)
+            || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{2800}')
+            || matches!(c, '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2065}' | '\u{206a}'..='\u{206f}')
+            || matches!(c, '\u{3164}' | '\u{ffa0}' | '\u{fe00}'..='\u{fe0f}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+    };
+    text.chars().all(shows_nothing)
+}
+
 fn check_text(errors: &mut FieldErrors, field: &'static str, text: &str, max: usize, lines: bool) {
     if text.chars().count() > max {
         errors.entry(field).or_insert(FieldError::TooLong { max });
@@ -131,7 +144,7 @@ fn check_price(errors: &mut FieldErrors, field: &'static str, price: Option<Fen>
 
 /// Checks the texts of a voucher and adds what is wrong to `errors` (an error already there for a field stays).
 pub fn check_texts(errors: &mut FieldErrors, title: &str, sub_title: &str, rules: &str) {
-    if title.trim().is_empty() {
+    if is_blank(title) {
         errors.entry("title").or_insert(FieldError::Missing);
     }
     check_text(errors, "title", title, 100, false);

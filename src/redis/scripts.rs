@@ -41,6 +41,7 @@ script!(SETTLE, "settle.lua");
 script!(CODE_NEW, "code_new.lua");
 script!(CODE_TRY, "code_try.lua");
 script!(PACE, "pace.lua");
+script!(GUESS, "guess.lua");
 script!(DROP_CONSUMERS, "drop_consumers.lua");
 
 impl Script {

@@ -1,16 +1,22 @@
 //! Passwords to hashes and back, on a bounded number of threads: argon2id, 19 MiB, two passes.
 //!
-//! One check takes tens of milliseconds of a core; a crowd that logs in must not stop a crowd that buys.
+//! One check takes tens of milliseconds of a core and 19 MiB; a crowd that logs in must not stop a crowd that buys. So: a
+//! thread of low priority for every two cores, and a short queue.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
-use tokio::sync::Semaphore;
+use tokio::sync::{mpsc, oneshot};
 
-/// Checks that may wait for a thread; beyond it the answer is "busy", at once.
-const WAITING: usize = 16;
+/// Checks that may wait, for each thread; beyond it the answer is "busy", at once.
+const WAITING: usize = 32;
+/// How long one waits for its turn and its work; a buyer who logs in sooner tries again.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How much the threads give way to everybody else: 0 not at all, 19 as far as it goes.
+const NICENESS: i32 = 10;
 /// Memory in KiB, passes and lanes (OWASP's first choice for argon2id).
 const COST: (u32, u32, u32) = (19 * 1024, 2, 1);
 
@@ -25,11 +31,12 @@ pub enum PasswordError {
     Broken(String),
 }
 
-/// The pool; cheap to clone.
+type Work = Box<dyn FnOnce() + Send>;
+
+/// The pool; cheap to clone. Its threads end with its last copy.
 #[derive(Debug, Clone)]
 pub struct Passwords {
-    admitted: Arc<Semaphore>,
-    running: Arc<Semaphore>,
+    queue: mpsc::Sender<Work>,
     /// What an unknown phone is checked against: it takes as long as a known one.
     dummy: Arc<str>,
 }
@@ -43,31 +50,58 @@ fn hash_now(password: &str) -> Result<String, PasswordError> {
     argon()?.hash_password(password.as_bytes()).map(|h| h.to_string()).map_err(|e| PasswordError::Broken(e.to_string()))
 }
 
+/// One thread: takes work until nobody can send any.
+fn toil(queue: &Mutex<mpsc::Receiver<Work>>) {
+    // Of this thread alone. Not allowed to: then it is a thread like the others.
+    if let Err(error) = rustix::process::nice(NICENESS) {
+        tracing::debug!(%error, "the threads for passwords run at the common priority");
+    }
+    loop {
+        let next = queue.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
+        let Some(work) = next else { return };
+        // A check that breaks takes nobody else's turn with it.
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err() {
+            tracing::error!("a check of a password broke");
+        }
+    }
+}
+
 impl Passwords {
-    /// A pool with a thread for each core. Takes one hash's time.
+    /// A pool with a thread for every two cores. Takes one hash's time.
     pub fn new() -> Result<Self, PasswordError> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self::with_threads((cores / 2).max(1))
+    }
+
+    fn with_threads(threads: usize) -> Result<Self, PasswordError> {
         let dummy = hash_now(&format!("{:032x}", rand::random::<u128>()))?;
-        Ok(Self {
-            admitted: Arc::new(Semaphore::new(cores + WAITING)),
-            running: Arc::new(Semaphore::new(cores)),
-            dummy: dummy.into(),
-        })
+        let (queue, work) = mpsc::channel(threads * WAITING);
+        let work = Arc::new(Mutex::new(work));
+        for n in 0..threads {
+            let work = work.clone();
+            let thread = std::thread::Builder::new().name(format!("passwords-{n}"));
+            thread.spawn(move || toil(&work)).map_err(|e| PasswordError::Broken(e.to_string()))?;
+        }
+        Ok(Self { queue, dummy: dummy.into() })
     }
 
     async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, PasswordError> + Send + 'static,
     ) -> Result<T, PasswordError> {
-        let broken = |e: &dyn std::fmt::Display| PasswordError::Broken(e.to_string());
-        let place = self.admitted.clone().try_acquire_owned().map_err(|_| PasswordError::Crowded)?;
-        let thread = self.running.clone().acquire_owned().await.map_err(|e| broken(&e))?;
-        let task = tokio::task::spawn_blocking(move || {
-            // Kept until the work is done, also when the request has gone away meanwhile.
-            let _held = (place, thread);
-            work()
-        });
-        task.await.map_err(|e| broken(&e))?
+        let (answer, told) = oneshot::channel();
+        let job = move || {
+            // Whoever asked may have gone away while this waited.
+            if !answer.is_closed() {
+                let _ = answer.send(work());
+            }
+        };
+        self.queue.try_send(Box::new(job)).map_err(|_| PasswordError::Crowded)?;
+        match tokio::time::timeout(PATIENCE, told).await {
+            Ok(Ok(done)) => done,
+            Ok(Err(_)) => Err(PasswordError::Broken(String::from("the thread for passwords broke"))),
+            Err(_) => Err(PasswordError::Crowded),
+        }
     }
 
     /// The hash of a password, in PHC form, with a salt of its own.
@@ -99,5 +133,17 @@ mod tests {
         assert!(passwords.fits(String::from("correct horse"), Some(hash.clone())).await.unwrap());
         assert!(!passwords.fits(String::from("correct house"), Some(hash)).await.unwrap());
         assert!(!passwords.fits(String::from("correct horse"), None).await.unwrap());
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn of_five_hundred_at_once_a_few_wait_and_the_rest_hear_busy() {
+        let passwords = Passwords::with_threads(1).unwrap();
+        let checks = (0..500).map(|_| passwords.fits(String::from("x"), None));
+        let answers = futures_util::future::join_all(checks).await;
+        let crowded = answers.iter().filter(|a| matches!(a, Err(PasswordError::Crowded))).count();
+        assert!((500 - WAITING - 4..500).contains(&crowded), "{crowded}");
+        assert!(answers.iter().all(|a| matches!(a, Ok(false) | Err(PasswordError::Crowded))));
+        // One thread, one check at a time: memory is that of one, however many wait.
+        assert!(passwords.fits(String::from("x"), None).await.is_ok(), "and it goes on");
     }
 }

@@ -55,6 +55,20 @@ pub struct Registration {
     pub admin: bool,
 }
 
+/// A user who has just shown who he is, and the hash that his password fitted; none: he came by another way.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Who.
+    pub user: User,
+    hash: Option<String>,
+}
+
+impl From<User> for Entry {
+    fn from(user: User) -> Self {
+        Self { user, hash: None }
+    }
+}
+
 /// Everything about people; cheap to clone.
 #[derive(Clone)]
 pub struct Users {
@@ -113,12 +127,21 @@ impl Users {
     ///
     /// # Errors
     /// `BadCredentials`, also for a disabled user and one without a password.
-    pub async fn login(&self, phone: &Phone, password: &str) -> Result<User, UserError> {
+    pub async fn login(&self, phone: &Phone, password: &str) -> Result<Entry, UserError> {
         let (user, hash) = self.store.user_by_phone(phone).await?.map_or((None, None), |c| (Some(c.user), c.password_hash));
         // Longer than any password of ours: not worth the work, and no secret.
         let possible = password.len() <= 512;
-        let fits = possible && self.passwords.fits(password.to_owned(), hash).await?;
-        user.filter(|u| fits && !u.disabled).ok_or(UserError::BadCredentials)
+        let fits = possible && self.passwords.fits(password.to_owned(), hash.clone()).await?;
+        let user = user.filter(|u| fits && !u.disabled).ok_or(UserError::BadCredentials)?;
+        Ok(Entry { user, hash })
+    }
+
+    /// Whether what let `entry` in still does: the user is not disabled, and the password is the same. Asked once more when
+    /// the session is there: who disables a user, or changes his password, ends the sessions that he sees, and a login on
+    /// its way in that moment is not among them.
+    pub async fn still_welcome(&self, entry: &Entry) -> Result<bool, UserError> {
+        let now = self.store.user_by_id(entry.user.id).await?;
+        Ok(now.is_some_and(|c| !c.user.disabled && (entry.hash.is_none() || c.password_hash == entry.hash)))
     }
 
     /// The user with this phone, who has just shown that it is his; a new one, without a password, where there is none.

@@ -1,12 +1,12 @@
 //! Forged requests: a page of somebody else may not act with a visitor's cookie.
 //!
-//! tower-http's layer decides (Sec-Fetch-Site, then Origin against Host). Calls with a token in the header are let
-//! through: no foreign page can set that header, and the cookie counts for nothing beside it.
+//! tower-http's layer decides (Sec-Fetch-Site, then Origin against Host). Only a call whose header carries the token of a
+//! living session is let through unseen: no foreign page knows one. Any other `authorization` exempts nobody: a browser adds
+//! `Basic …` by itself wherever a proxy once asked for it.
 
 use std::convert::Infallible;
 
 use axum::extract::{Request, State};
-use axum::http::header::AUTHORIZATION;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tower::{Layer, ServiceExt};
@@ -14,6 +14,7 @@ use tower_http::csrf::{CsrfLayer, ProtectionError};
 
 use crate::config::PublicUrl;
 use crate::web::error::Problem;
+use crate::web::identify::ByToken;
 
 type Refusing = fn(ProtectionError) -> Response;
 
@@ -42,7 +43,7 @@ pub async fn guard(State(csrf): State<Csrf>, request: Request, next: Next) -> Re
 
 /// As [`guard`], around a plain function.
 pub async fn guarded<F: Future<Output = Response>>(csrf: &Csrf, request: Request, run: impl FnOnce(Request) -> F) -> Response {
-    if request.method().is_safe() || request.headers().get(AUTHORIZATION).is_some_and(|h| !h.is_empty()) {
+    if request.method().is_safe() || request.extensions().get::<ByToken>().is_some() {
         return run(request).await;
     }
     // The layer calls its service once; the function can be called only once.

@@ -3,10 +3,10 @@
 use axum::extract::{Request, State};
 use axum::http::header::{
     ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, REFERER,
-    REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+    REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tower_http::request_id::RequestId;
@@ -37,7 +37,7 @@ const A_YEAR: u32 = 31_536_000;
 /// Runs the request and makes its answer fit to be seen.
 pub async fn finish(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    let before = unfit(&parts.uri, &parts.headers);
+    let before = unfit(parts.version, &parts.uri, &parts.headers);
     // Only what the words need: the rest goes on with the request.
     let seen = Seen::of(&parts);
     let response = match before {
@@ -49,13 +49,21 @@ pub async fn finish(State(state): State<AppState>, request: Request, next: Next)
     let pays_elsewhere = state.money.sandbox.is_none() && seen.uri.path().starts_with("/orders/");
     let policy = if pays_elsewhere { POLICY_OF_ORDERS } else { POLICY };
     protect(is_api(seen.uri.path()), policy, response.headers_mut());
+    if state.public_url.is_tls() {
+        // Browsers take it only from TLS; without subdomains, which are not ours to decide about.
+        response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+    }
     response
 }
 
 /// Why a head is not looked at any further; none: it is.
-pub fn unfit(uri: &Uri, headers: &HeaderMap) -> Option<Problem> {
+pub fn unfit(version: Version, uri: &Uri, headers: &HeaderMap) -> Option<Problem> {
     // Of two hosts, a proxy may have checked the one and we would believe the other.
     if headers.get_all(HOST).iter().nth(1).is_some() {
+        return Some(Problem::Malformed);
+    }
+    // Whoever leaves it out is no browser, and what it asks could be understood in two ways.
+    if version == Version::HTTP_11 && !headers.contains_key(HOST) {
         return Some(Problem::Malformed);
     }
     if uri.path_and_query().is_some_and(|p| p.as_str().len() > MAX_URI) {

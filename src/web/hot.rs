@@ -62,7 +62,7 @@ async fn around<F: Future<Output = Response>>(request: Request, run: impl FnOnce
     let method = observe::method_of(request.method());
     let lang = lang_of(request.uri().query(), request.headers());
     let number = request_id::number_of(request.headers());
-    let mut response = match finish::unfit(request.uri(), request.headers()) {
+    let mut response = match finish::unfit(request.version(), request.uri(), request.headers()) {
         Some(problem) => problem.into_response(),
         None => AssertUnwindSafe(run(request)).catch_unwind().await.unwrap_or_else(request_id::panicked),
     };

@@ -24,6 +24,11 @@ pub enum Visitor {
     CannotTell,
 }
 
+/// Marks a request whose `authorization` header carries the token of a living session, or one that cannot be judged while
+/// sessions cannot be asked (such a request hears BUSY wherever it matters).
+#[derive(Debug, Clone, Copy)]
+pub struct ByToken;
+
 impl Visitor {
     /// The user, when it is one.
     #[must_use]
@@ -74,6 +79,9 @@ pub async fn identified(state: &AppState, request: &mut Request) {
         Some(token) => Some(state.sessions.load(token).await),
         None => None,
     };
+    if matches!(header, Some(Known::Yes(_) | Known::CannotTell)) {
+        request.extensions_mut().insert(ByToken);
+    }
     let visitor = together(header, cookie);
     request.extensions_mut().insert(visitor);
 }

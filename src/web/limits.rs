@@ -11,7 +11,6 @@ use std::sync::{Mutex, PoisonError};
 use crate::clock::Clock;
 use crate::config::RateLimit;
 use crate::domain::ids::UserId;
-use crate::domain::user::Phone;
 use crate::web::error::Problem;
 
 /// What is being counted; each has a bucket of its own.
@@ -48,17 +47,20 @@ impl Client {
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Key {
     Client(Bucket, Client),
-    /// Guesses at one account, from wherever they come.
-    Account(Phone),
-    /// Guesses at the password of somebody who is logged in.
-    AccountOf(UserId),
+    /// Everybody who wants to log in, together.
+    AllLogins,
+    /// New accounts of one address, in the long run.
+    Registrations(Client),
 }
 
 const SHARDS: usize = 16;
 /// Buckets in one shard: an attacker with many addresses must not fill the memory.
 const PER_SHARD: usize = 16_384;
-/// A guess at one account every ten seconds, on average.
-const ACCOUNT_INTERVAL_US: i64 = 10_000_000;
+/// How much more all logins together may do than one client.
+const ALL_LOGINS: i64 = 10;
+/// How many of its bursts an address may register at its full speed; from then on a tenth of it.
+const REGISTRATION_BURSTS: i64 = 30;
+const REGISTRATION_SLOWNESS: i64 = 10;
 
 /// All buckets.
 #[derive(Debug)]
@@ -91,22 +93,24 @@ impl Limits {
         self.take(Key::Client(bucket, client), interval, burst)
     }
 
-    /// Counts one guess at the password of an account, right or wrong, before the guess is checked.
+    /// Counts one wish to log in, register or get a code: of this client, then of everybody together, before any hash.
     ///
     /// # Errors
     /// As [`Limits::count`].
-    pub fn count_guess(&self, phone: &Phone) -> Result<(), Problem> {
-        let Some((_, burst)) = self.rate else { return Ok(()) };
-        self.take(Key::Account(phone.clone()), ACCOUNT_INTERVAL_US, burst)
+    pub fn count_login(&self, client: Client) -> Result<(), Problem> {
+        let Some((interval, burst)) = self.rate else { return Ok(()) };
+        self.take(Key::Client(Bucket::Login, client), interval, burst)?;
+        self.take(Key::AllLogins, (interval / ALL_LOGINS).max(1), burst * ALL_LOGINS)
     }
 
-    /// As [`Limits::count_guess`], for a user who shows his password once more.
+    /// Counts one registration: as a login, and once more against the long run of its address.
     ///
     /// # Errors
     /// As [`Limits::count`].
-    pub fn count_guess_of(&self, user: UserId) -> Result<(), Problem> {
-        let Some((_, burst)) = self.rate else { return Ok(()) };
-        self.take(Key::AccountOf(user), ACCOUNT_INTERVAL_US, burst)
+    pub fn count_registration(&self, client: Client) -> Result<(), Problem> {
+        self.count_login(client.clone())?;
+        let Some((interval, burst)) = self.rate else { return Ok(()) };
+        self.take(Key::Registrations(client), interval * REGISTRATION_SLOWNESS, burst * REGISTRATION_BURSTS)
     }
 
     fn take(&self, key: Key, interval: i64, burst: i64) -> Result<(), Problem> {
@@ -165,12 +169,19 @@ mod tests {
     }
 
     #[test]
-    fn one_account_is_guessed_slowly_from_however_many_addresses() {
+    fn all_logins_together_and_the_registrations_of_one_address_have_an_end() {
         let (limits, clock) = limits();
-        let phone = Phone::parse("13800000001").unwrap();
-        assert_eq!((0..100).filter(|_| limits.count_guess(&phone).is_ok()).count(), 20);
-        clock.advance(Duration::from_secs(11));
-        assert_eq!((0..100).filter(|_| limits.count_guess(&phone).is_ok()).count(), 1);
+        let from = |n: u32| Client::at(IpAddr::from(n.to_be_bytes()));
+        let passed = (0..1000).filter(|n| limits.count_login(from(*n)).is_ok()).count();
+        assert!((200..=260).contains(&passed), "{passed} of a thousand addresses at once");
+        clock.advance(Duration::from_hours(24));
+        let mut made = 0;
+        for _ in 0..1800 {
+            clock.advance(Duration::from_millis(100));
+            made += u32::from(limits.count_registration(from(7)).is_ok());
+        }
+        // Ten a second until the long run is used up, one a second from then on.
+        assert!((700..=850).contains(&made), "{made} registrations in three minutes");
     }
 
     #[test]

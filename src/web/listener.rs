@@ -22,8 +22,9 @@ use crate::shutdown::Shutdown;
 
 /// Connections at once; the next one waits in the kernel's queue until another ends.
 const MOST_CONNECTIONS: usize = 60_000;
-/// From the first byte of a request to the end of its headers, and between two requests of one connection.
-const HEADERS_WITHIN: Duration = Duration::from_secs(30);
+/// From the first byte of a request to the end of its headers, and between two requests of one connection. A proxy must let
+/// go of an idle connection before this (nginx: `keepalive_timeout` of the upstream), or it may send into a closing one.
+const HEADERS_WITHIN: Duration = Duration::from_secs(13);
 /// Request line and headers together. More than the limits of `finish.rs`, which answers in our own words; only what is
 /// larger still gets the library's bare 431.
 const HEADER_BYTES: usize = 64 * 1024;

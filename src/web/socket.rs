@@ -33,6 +33,8 @@ const MAX_MESSAGE: usize = 4 * 1024;
 /// Bytes that may wait in one socket; a snapshot of fifty orders fits many times.
 const MAX_UNSENT: usize = 256 * 1024;
 const MESSAGES_A_MINUTE: usize = 60;
+/// Pings and pongs, which browsers send only in answer to ours.
+const CONTROLS_A_MINUTE: usize = 240;
 const BAD_MESSAGES: u32 = 10;
 const AUTH_WITHIN: Duration = Duration::from_secs(5);
 const PING: Duration = Duration::from_secs(20);
@@ -42,6 +44,8 @@ const WRITE: Duration = Duration::from_secs(10);
 const RESYNC_SPREAD_MS: u64 = 2000;
 
 const GOING_AWAY: u16 = 1001;
+const PROTOCOL: u16 = 1002;
+const NOT_TEXT: u16 = 1007;
 const POLICY: u16 = 1008;
 const TOO_BIG: u16 = 1009;
 
@@ -112,6 +116,7 @@ struct Conversation {
     bad: u32,
     minute: Instant,
     in_minute: usize,
+    controls: usize,
     heard_at: Instant,
     /// The words and times of what a control room hears.
     chrome: Chrome,
@@ -120,7 +125,7 @@ struct Conversation {
 async fn serve(state: AppState, socket: WebSocket, visitor: Visitor, chrome: Chrome) {
     let (sink, source) = socket.split();
     let now = Instant::now();
-    let mut talk = Conversation { state, sink, source, bad: 0, minute: now, in_minute: 0, heard_at: now, chrome };
+    let mut talk = Conversation { state, sink, source, bad: 0, minute: now, in_minute: 0, controls: 0, heard_at: now, chrome };
     let End::Close(code) = talk.run(visitor).await else { return };
     let frame = CloseFrame { code, reason: "".into() };
     let _ = tokio::time::timeout(Duration::from_secs(1), talk.sink.send(Message::Close(Some(frame)))).await;
@@ -241,19 +246,25 @@ impl Conversation {
         loop {
             let message = match self.source.next().await {
                 Some(Ok(message)) => message,
-                Some(Err(error)) => return Err(if is_too_big(error) { End::Close(TOO_BIG) } else { End::Gone }),
+                Some(Err(error)) => return Err(end_of(error)),
                 None => return Err(End::Gone),
             };
             self.heard_at = Instant::now();
+            if self.minute.elapsed() >= Duration::from_mins(1) {
+                (self.minute, self.in_minute, self.controls) = (Instant::now(), 0, 0);
+            }
             let text = match message {
                 Message::Text(text) => text,
                 Message::Binary(_) => "".into(),
-                Message::Ping(_) | Message::Pong(_) => continue,
+                Message::Ping(_) | Message::Pong(_) => {
+                    self.controls += 1;
+                    if self.controls > CONTROLS_A_MINUTE {
+                        return Err(End::Close(POLICY));
+                    }
+                    continue;
+                }
                 Message::Close(_) => return Err(End::Gone),
             };
-            if self.minute.elapsed() >= Duration::from_mins(1) {
-                (self.minute, self.in_minute) = (Instant::now(), 0);
-            }
             self.in_minute += 1;
             if self.in_minute > MESSAGES_A_MINUTE {
                 return Err(End::Close(POLICY));
@@ -338,8 +349,15 @@ async fn desk_news(desk: &mut Option<DeskFeed>, state: &AppState) -> Option<Stri
     desk.as_mut()?.news(state).await
 }
 
-fn is_too_big(error: axum::Error) -> bool {
-    matches!(error.into_inner().downcast_ref(), Some(tungstenite::Error::Capacity(_)))
+/// What a broken reading side means: the client is told where it can still be told.
+fn end_of(error: axum::Error) -> End {
+    match error.into_inner().downcast_ref() {
+        Some(tungstenite::Error::Capacity(_)) => End::Close(TOO_BIG),
+        Some(tungstenite::Error::Utf8(_)) => End::Close(NOT_TEXT),
+        Some(tungstenite::Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake)) | None => End::Gone,
+        Some(tungstenite::Error::Protocol(_)) => End::Close(PROTOCOL),
+        Some(_) => End::Gone,
+    }
 }
 
 #[cfg(test)]

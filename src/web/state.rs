@@ -26,7 +26,7 @@ use crate::store::Store;
 use crate::web::captcha::Pressure;
 use crate::web::limits::Limits;
 use crate::web::sale_watch::SaleBoard;
-use crate::web::session::{Captchas, CookieRules, LoginCodes, Sessions};
+use crate::web::session::{Captchas, CookieRules, Guesses, LoginCodes, Sessions};
 
 /// The parts that `app.rs` hands over.
 pub struct Parts {
@@ -40,6 +40,8 @@ pub struct Parts {
     pub sessions: Sessions,
     /// Login codes.
     pub codes: LoginCodes,
+    /// Guesses at accounts.
+    pub guesses: Guesses,
     /// Challenges that wait for their answer.
     pub captchas: Captchas,
     /// The sender that shows codes on a page; none: they go elsewhere, or nowhere.

@@ -150,10 +150,17 @@ pub async fn password(
     State(state): State<AppState>,
     LoggedIn(user): LoggedIn,
     Frame(mut chrome): Frame,
+    headers: HeaderMap,
     FormFields(fields): FormFields,
 ) -> Result<Response, Problem> {
     let problem = match users::change_password(&state, &user, &fields).await {
-        Ok(()) => return Ok(Redirect::to("/account?password=changed").into_response()),
+        Ok(()) => {
+            let page = Redirect::to("/account?password=changed").into_response();
+            return Ok(match sign_in::rotate(&state, &headers, &user).await {
+                Some(token) => sign_in::with_cookie(&state, &token, page),
+                None => page,
+            });
+        }
         Err(problem) => problem,
     };
     let person = state.users.by_id(user.id).await?.ok_or(Problem::LoginRequired)?;

@@ -12,7 +12,7 @@ use crate::web::fields::{Fields, JsonFields, QueryFields};
 use crate::web::handlers::sign_in;
 use crate::web::page::SandboxSmsPage;
 use crate::web::reply;
-use crate::web::session::SessionUser;
+use crate::web::session::{Guessed, SessionUser};
 use crate::web::state::AppState;
 
 /// `POST /api/user/register`
@@ -66,17 +66,22 @@ pub async fn logout(State(state): State<AppState>, LoggedIn(user): LoggedIn) -> 
 pub async fn password(
     State(state): State<AppState>,
     LoggedIn(user): LoggedIn,
+    headers: HeaderMap,
     JsonFields(fields): JsonFields,
 ) -> Result<Response, Problem> {
     fields.only(&["oldPassword", "newPassword"])?;
     change_password(&state, &user, &fields).await?;
-    Ok(reply::done())
+    let token = sign_in::rotate(&state, &headers, &user).await;
+    Ok(match token {
+        Some(token) => sign_in::with_cookie(&state, &token, reply::done()),
+        None => reply::done(),
+    })
 }
 
 /// What API and form share: the other sessions end before the new password counts, so that a failure in between leaves
 /// a user who has to log in again and never a thief who need not; and once more after, for a login in that moment.
 pub async fn change_password(state: &AppState, user: &SessionUser, fields: &Fields) -> Result<(), Problem> {
-    state.limits.count_guess_of(user.id)?;
+    sign_in::count_guess(state, Guessed::Own(user.id.0)).await?;
     let (old, new) = (fields.text("oldPassword")?.unwrap_or_default(), fields.text("newPassword")?.unwrap_or_default());
     let hash = state.users.check_new_password(user.id, old, new).await?;
     state.sessions.end_all(user.id, Some(&user.session)).await?;

@@ -3,6 +3,7 @@
 //! No request without a token asks Redis anything. While Redis cannot be asked, sessions seen lately are believed.
 
 mod captchas;
+mod guesses;
 mod login_codes;
 mod lookups;
 mod redis_sessions;
@@ -19,11 +20,12 @@ use tower_sessions::session::{Id, Record};
 use tower_sessions::{Expiry, Session, SessionStore};
 
 pub use captchas::Captchas;
-use lookups::Lookups;
-
+pub use guesses::{Guessed, Guesses};
 pub use login_codes::{LoginCodes, Sent};
 pub use redis_sessions::{RedisSessions, hash_of};
 pub use token::{CookieRules, cookie, token_in_cookie, token_in_header};
+
+use lookups::Lookups;
 
 use crate::clock::Clock;
 use crate::domain::ids::UserId;

@@ -56,9 +56,12 @@ pub fn token_in_cookie<'h>(headers: &'h HeaderMap, rules: &CookieRules) -> Optio
 }
 
 /// The token in the `authorization` header: bare, as the pages of the original course project send it, or after `Bearer `.
-/// An empty header is none.
+/// An empty header is none; two headers are one that nobody knows.
 #[must_use]
 pub fn token_in_header(headers: &HeaderMap) -> Option<&str> {
+    if headers.get_all(AUTHORIZATION).iter().nth(1).is_some() {
+        return Some("?");
+    }
     // Bytes that are no text are no token of ours, but the header was there: it must not count as "no token".
     let value = headers.get(AUTHORIZATION)?.to_str().unwrap_or("?").trim();
     let token = match value.split_once(' ') {
@@ -81,6 +84,9 @@ mod tests {
         assert_eq!(token_in_header(&headers(&[("authorization", "abc")])), Some("abc"));
         assert_eq!(token_in_header(&headers(&[("authorization", "bearer  abc")])), Some("abc"));
         assert_eq!(token_in_header(&headers(&[("authorization", "")])), None);
+        let mut twice = headers(&[("authorization", "abc")]);
+        twice.append("authorization", HeaderValue::from_static("abc"));
+        assert_eq!(token_in_header(&twice), Some("?"));
         let rules = CookieRules::new(false, std::time::Duration::from_mins(1));
         let sent = headers(&[("cookie", "lang=en; seckill_session=abc;theme=dark")]);
         assert_eq!(token_in_cookie(&sent, &rules), Some("abc"));

@@ -87,7 +87,8 @@ pub async fn run(arguments: &[&str], stdin: &str) -> (i32, String, String) {
         .kill_on_drop(true)
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(stdin.as_bytes()).await.unwrap();
+    // It may have ended without reading.
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes()).await;
     let output =
         tokio::time::timeout(Duration::from_mins(2), child.wait_with_output()).await.expect("no end within 120 s").unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
