@@ -59,10 +59,15 @@ pub struct Judged {
     pub rest: AtRest,
     /// Found by looks at the running shop.
     pub wrongs: Vec<String>,
+    /// When stock and holders of a gate did not make its total.
+    pub sums: Vec<(u64, String)>,
 }
 
 /// The gate has to be open again this long after the last fault.
 const OPEN_WITHIN_MS: u64 = 10_000;
+
+/// A gate whose key was deleted fits again within this, in microseconds: another fault may stand in its way.
+const MENDED_WITHIN: u64 = 30_000_000;
 
 /// What is wrong; empty: every promise was kept.
 pub fn judge(judged: &Judged) -> Vec<String> {
@@ -76,6 +81,7 @@ pub fn judge(judged: &Judged) -> Vec<String> {
     refusals(judged, &facts, &mut wrong);
     seconds(judged, &facts, &mut wrong);
     money(judged, &mut wrong);
+    sums(judged, &mut wrong);
     rest(judged, &mut wrong);
     wrong
 }
@@ -427,6 +433,17 @@ fn money(judged: &Judged, wrong: &mut Vec<String>) {
         let applied = rest.payments.iter().filter(|p| p.order == *id && p.word == "APPLIED").count();
         if applied != 1 {
             wrong.push(format!("order {id} of client {} is PAID by {applied} payments", row.client));
+        }
+    }
+}
+
+/// The gate keeps its own books, unless somebody deletes one of its keys.
+fn sums(judged: &Judged, wrong: &mut Vec<String>) {
+    for (at, what) in &judged.sums {
+        let by_hand = |f: &Fired| f.row == "F16" && f.from <= at + 1_000_000 && *at <= f.to + MENDED_WITHIN;
+        if !judged.faults.iter().any(by_hand) {
+            wrong.push(format!("at {} ms the gate of {what}", at / 1000));
+            return;
         }
     }
 }

@@ -74,7 +74,7 @@ fn a_history_that_keeps_every_promise_passes() {
 #[test]
 fn each_broken_promise_is_seen() {
     type Change = fn(&mut Judged);
-    let bad: [(&str, Change); 28] = [
+    let bad: [(&str, Change); 29] = [
         ("was told to client 1", |j| j.calls.push(buy(2, 200, no("DUPLICATE", Some(11))))),
         ("ends as nothing", |j| j.calls.push(buy(5, 200, Answer::Told(15)))),
         ("ends as QUEUED", |j| {
@@ -120,6 +120,7 @@ fn each_broken_promise_is_seen() {
             j.rest.payments.push(paid("t2", 12, "REFUNDED"));
             j.rest.provider.extend([paid("t2", 12, "paid"), paid("t2", 12, "refunded"), paid("t2", 12, "refunded")]);
         }),
+        ("the gate of sale 1", |j| j.sums.push((5, String::from("sale 1 has 3 and 1 of 2")))),
         ("the gates were open 10001 ms", |j| j.rest.open_after = Some(10_001)),
     ];
     for (what, change) in bad {

@@ -1,7 +1,5 @@
 //! Faults of Redis and of the database.
 
-use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -147,21 +145,12 @@ async fn fire_at_database(world: &Arc<World>, rng: &mut StdRng, way: Way) -> Don
     }
 }
 
-/// The files that are appended to.
-fn logs_of(dir: &std::path::Path) -> Vec<PathBuf> {
-    let mut logs: Vec<PathBuf> = fs::read_dir(dir.join("appendonlydir")).unwrap().map(|e| e.unwrap().path()).collect();
-    logs.retain(|path| path.to_string_lossy().ends_with(".incr.aof"));
-    logs.sort();
-    logs
-}
-
 async fn cut_tail(world: &World, rng: &mut StdRng) -> Done {
     let mut redis = world.redis.lock().await;
     redis.kill();
-    let log = logs_of(redis.dir()).pop().unwrap();
-    let size = fs::metadata(&log).unwrap().len();
+    let size = redis.log_size();
     let cut = (1_u64 << rng.random_range(0..17)).min(size / 2);
-    fs::File::options().write(true).open(&log).unwrap().set_len(size - cut).unwrap();
+    redis.cut_log_to(size - cut);
     redis.start_again().await;
     world.log_in_again().await;
     Done { what: format!("Redis lost the last {cut} bytes of its log"), loses: true }
@@ -169,16 +158,12 @@ async fn cut_tail(world: &World, rng: &mut StdRng) -> Done {
 
 async fn set_back(world: &World, rng: &mut StdRng) -> Done {
     let mut redis = world.redis.lock().await;
-    let log = logs_of(redis.dir()).pop().unwrap();
-    let size = fs::metadata(&log).unwrap().len();
+    let size = redis.log_size();
     let ms = rng.random_range(200..2500);
     pause(ms).await;
     redis.kill();
-    // A rewrite in between made a new file; then the old moment is gone, and the tail of the new one has to do.
-    let log = logs_of(redis.dir()).pop().filter(|now| *now == log);
-    if let Some(log) = log {
-        fs::File::options().write(true).open(&log).unwrap().set_len(size).unwrap();
-    }
+    // A rewrite in between made a new, shorter file; then the old moment is gone.
+    redis.cut_log_to(size.min(redis.log_size()));
     redis.start_again().await;
     world.log_in_again().await;
     Done { what: format!("Redis set back by {ms} ms"), loses: true }
@@ -195,7 +180,7 @@ async fn full_redis_disk(world: &World, rng: &mut StdRng) -> Done {
     let mut redis = world.redis.lock().await;
     let policy = *["always", "everysec"].choose(rng).unwrap();
     world.redis::<String>(&["CONFIG", "SET", "appendfsync", policy]).await;
-    let size = fs::metadata(logs_of(redis.dir()).pop().unwrap()).unwrap().len();
+    let size = redis.log_size();
     let hard = rustix::process::getrlimit(Resource::Fsize).maximum;
     let limit = |current| prlimit(Some(redis.pid()), Resource::Fsize, Rlimit { current, maximum: hard });
     let limited = limit(Some(size + 2000));

@@ -89,6 +89,8 @@ struct Log {
     wrong: Vec<String>,
     /// Entries that were put in by hand and can only be buried.
     unreadable: usize,
+    /// When stock and holders of a gate did not make its total.
+    sums: Vec<(u64, String)>,
     /// Order → its client and the ticket that he was given first.
     tickets: BTreeMap<i64, (usize, String)>,
 }
@@ -144,6 +146,15 @@ impl History {
 
     pub fn tickets(&self) -> BTreeMap<i64, (usize, String)> {
         self.log.lock().unwrap().tickets.clone()
+    }
+
+    pub fn sum(&self, what: String) {
+        let at = self.now();
+        self.log.lock().unwrap().sums.push((at, what));
+    }
+
+    pub fn sums(&self) -> Vec<(u64, String)> {
+        self.log.lock().unwrap().sums.clone()
     }
 
     pub fn unreadable(&self, more: usize) {

@@ -156,6 +156,7 @@ pub fn crowd(world: &Arc<World>, seed: u64, tasks: usize, stop: &Arc<AtomicBool>
     }
     all.push(refund_some(world.clone(), stop.clone(), StdRng::seed_from_u64(seed + 99)));
     all.push(look_at_books(world.clone(), stop.clone()));
+    all.push(look_at_gates(world.clone(), stop.clone(), Duration::from_millis(100)));
     all
 }
 
@@ -242,6 +243,27 @@ fn refund_some(world: Arc<World>, stop: Arc<AtomicBool>, mut rng: StdRng) -> tok
             if paid.len() > 4 {
                 let order = paid[rng.random_range(0..paid.len())].0;
                 world.refund(rng.random_range(0..2), order, rng.random_bool(0.8)).await;
+            }
+        }
+    })
+}
+
+/// Whether stock and holders make the total, looked at in one step.
+pub fn look_at_gates(world: Arc<World>, stop: Arc<AtomicBool>, every: Duration) -> tokio::task::JoinHandle<()> {
+    const LOOK: &str = "return {redis.call('HGET', KEYS[1], 'total'), redis.call('GET', KEYS[2]), redis.call('HLEN', KEYS[3])}";
+    let tasks = world.tasks.clone();
+    tasks.spawn(async move {
+        while !stop.load(Ordering::Relaxed) {
+            tokio::time::sleep(every).await;
+            for (voucher, _) in &world.sales {
+                let keys = ["sale", "stock", "order"].map(|key| format!("seckill:{{0}}:{key}:{voucher}"));
+                let words = ["EVAL", LOOK, "3", &keys[0], &keys[1], &keys[2]];
+                // A key that is missing is no sum.
+                if let Some((Some(total), Some(stock), holders)) = world.redis::<(Option<i64>, Option<i64>, i64)>(&words).await
+                    && stock + holders != total
+                {
+                    world.history.sum(format!("sale {voucher} has {stock} and {holders} holders of {total}"));
+                }
             }
         }
     })

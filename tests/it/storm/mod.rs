@@ -3,14 +3,17 @@
 //! `SECKILL_STORM_SEED` repeats a storm, `SECKILL_STORM_SECONDS` makes it long: `make storm`.
 #![cfg(feature = "fault-injection")]
 
+mod absent;
 mod checker;
 mod checker_tests;
 mod crowds;
 mod faults;
 mod faults_stores;
 mod history;
+mod kills;
 mod link;
 mod load;
+mod mutants;
 mod postgres;
 mod report;
 mod rest;
@@ -109,8 +112,14 @@ async fn settle(world: &Arc<World>, stop: &AtomicBool, crowd: Vec<tokio::task::J
         world.history.wrong(&format!("the servers ended with {codes:?}"));
     }
     let history = &world.history;
-    let judged =
-        Judged { calls: history.calls(), pushes: history.pushes(), faults: history.faults(), rest, wrongs: history.wrongs() };
+    let judged = Judged {
+        calls: history.calls(),
+        pushes: history.pushes(),
+        faults: history.faults(),
+        rest,
+        wrongs: history.wrongs(),
+        sums: history.sums(),
+    };
     let wrong = judge(&judged);
     (judged, wrong)
 }

@@ -13,9 +13,6 @@ use super::load::{Mine, shown};
 use super::world::World;
 use crate::support::socket::Socket;
 
-/// How long the shop may take to come to rest.
-const REST_WITHIN: Duration = Duration::from_mins(1);
-
 /// Id, user, voucher, status, version, live, reason.
 type OrderRow = (i64, i64, i64, String, i64, bool, Option<String>);
 
@@ -48,7 +45,8 @@ impl World {
         None
     }
 
-    async fn sells(&self) -> bool {
+    /// Whether both servers are ready and every sale gives a definite answer.
+    pub async fn sells(&self) -> bool {
         for n in 0..2 {
             let ready = self.https[n].try_send(http::Method::GET, "/readyz", &[], "");
             if !matches!(tokio::time::timeout(Duration::from_secs(2), ready).await, Ok(Ok(answer)) if answer.status == 200) {
@@ -95,7 +93,7 @@ impl World {
         let started = Instant::now();
         loop {
             rest.left_over = self.left_over().await;
-            if rest.left_over.values().all(|left| *left == 0) || started.elapsed() > REST_WITHIN {
+            if rest.left_over.values().all(|left| *left == 0) || started.elapsed() > self.rest_within {
                 break;
             }
             pause(100).await;
@@ -112,13 +110,13 @@ impl World {
         let mut clients = tokio::task::JoinSet::new();
         let all: Vec<(i64, (usize, String))> = tickets.into_iter().collect();
         for few in all.chunks(all.len() / 8 + 1) {
-            let (world, few) = (self.clone(), few.to_vec());
+            let (world, few, looks) = (self.clone(), few.to_vec(), self.rest_within.as_millis() / 300);
             clients.spawn(async move {
                 let mut verdicts = Vec::new();
                 for (order, (client, ticket)) in few {
                     let mine = Mine { order, ticket };
                     let mut verdict = world.read(0, client, &mine).await;
-                    for _ in 0..200 {
+                    for _ in 0..looks {
                         if verdict.as_ref().is_some_and(|shown| shown.status != "QUEUED") {
                             break;
                         }

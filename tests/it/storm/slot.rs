@@ -48,6 +48,7 @@ pub struct Slot {
     pub base: String,
     pub state: watch::Receiver<State>,
     orders: mpsc::UnboundedSender<Order>,
+    mutant: String,
 }
 
 impl Slot {
@@ -55,12 +56,18 @@ impl Slot {
     pub fn keep(port: u16, recipe: Recipe, tasks: &Shutdown) -> Self {
         let (told, state) = watch::channel(State::default());
         let (orders, heard) = mpsc::unbounded_channel();
+        let mutant = recipe.always.clone();
         tasks.spawn(keep(port, recipe, told, heard));
-        Self { base: format!("http://127.0.0.1:{port}"), state, orders }
+        Self { base: format!("http://127.0.0.1:{port}"), state, orders, mutant }
     }
 
     fn order(&self, order: Order) {
         let _gone_at_the_end = self.orders.send(order);
+    }
+
+    /// What is taken out of every process here.
+    pub fn mutant(&self) -> &str {
+        &self.mutant
     }
 
     pub fn kill(&self) {

@@ -20,7 +20,7 @@ use crate::support::redis::TestRedis;
 use crate::support::shop::Shop;
 
 /// How long an order of a storm may wait for its payment.
-pub const PAY_WINDOW: Duration = Duration::from_secs(6);
+const PAY_WINDOW: Duration = Duration::from_secs(6);
 
 /// Somebody with a session.
 #[derive(Debug, Clone)]
@@ -51,6 +51,7 @@ pub struct World {
     /// Where another program finds the database: a `SQLite` file, or an address.
     database: String,
     pub tasks: Shutdown,
+    pub rest_within: Duration,
 }
 
 /// What differs from storm to storm.
@@ -62,12 +63,23 @@ pub struct Plan {
     pub mutant: &'static str,
     /// Options of the first and of the second server.
     pub options: [Vec<&'static str>; 2],
+    pub pay_window: Duration,
+    /// How long the shop may take to come to rest.
+    pub rest_within: Duration,
 }
 
 impl Plan {
     pub fn new(on: On) -> Self {
         // One sale with more than enough for everybody, two that are fought over.
-        Self { on, people: 72, stocks: vec![100, 12, 40], mutant: "", options: [vec![], vec![]] }
+        Self {
+            on,
+            people: 72,
+            stocks: vec![100, 12, 40],
+            mutant: "",
+            options: [vec![], vec![]],
+            pay_window: PAY_WINDOW,
+            rest_within: Duration::from_mins(1),
+        }
     }
 }
 
@@ -104,7 +116,7 @@ impl World {
         let data = shop.data();
         server.extend([String::from("--data-dir"), data.display().to_string()]);
         server.extend(["--rate-limit", "off", "--pay-window"].map(String::from));
-        server.push(format!("{}s", PAY_WINDOW.as_secs()));
+        server.push(format!("{}s", plan.pay_window.as_secs()));
         let slot = |n: usize| {
             let mut options = server.clone();
             options.extend(plan.options[n].iter().map(|&o| o.to_owned()));
@@ -142,6 +154,7 @@ impl World {
             sessions: Vec::new(),
             database,
             tasks,
+            rest_within: plan.rest_within,
         };
         world.sessions = world.read_sessions().await;
         Arc::new(world)
@@ -214,6 +227,20 @@ impl World {
                 }
                 tokio::time::sleep(time).await;
                 let _closed = connection.close().await;
+            }
+        }
+    }
+
+    /// Changes the schema by hand.
+    pub async fn alter(&self, text: &'static str) {
+        match self.on {
+            On::Sqlite => {
+                let mut connection = SqliteConnection::connect(&self.database).await.unwrap();
+                sqlx::query(text).execute(&mut connection).await.unwrap();
+            }
+            On::Postgres => {
+                let mut connection = PgConnection::connect(&self.database).await.unwrap();
+                sqlx::query(text).execute(&mut connection).await.unwrap();
             }
         }
     }

@@ -59,9 +59,20 @@ impl TestRedis {
         found.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
     }
 
-    /// Its folder: the socket and the append-only file.
-    pub fn dir(&self) -> &Path {
-        self.dir.path()
+    /// The file that is appended to.
+    fn log(&self) -> PathBuf {
+        let files = std::fs::read_dir(self.dir.path().join("appendonlydir")).unwrap().map(|entry| entry.unwrap().path());
+        files.filter(|path| path.to_string_lossy().ends_with(".incr.aof")).max().unwrap()
+    }
+
+    /// How long its log is now.
+    pub fn log_size(&self) -> u64 {
+        std::fs::metadata(self.log()).unwrap().len()
+    }
+
+    /// What came later is lost. Only while the server is down.
+    pub fn cut_log_to(&self, size: u64) {
+        std::fs::File::options().write(true).open(self.log()).unwrap().set_len(size).unwrap();
     }
 
     /// Its process.
