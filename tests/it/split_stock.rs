@@ -182,10 +182,12 @@ impl World {
                     Step::Ask(home)
                 } else {
                     seen.push(share.version);
-                    match seen.len() == lanes {
-                        true if self.mutant == Mutant::OneLook => return self.sold_out(which),
-                        true => Step::Second(seen, 0),
-                        false => Step::First(seen),
+                    if seen.len() < lanes {
+                        Step::First(seen)
+                    } else if self.mutant == Mutant::OneLook {
+                        return self.sold_out(which);
+                    } else {
+                        Step::Second(seen, 0)
                     }
                 }
             }

@@ -12,6 +12,7 @@ use seckill::shutdown::Shutdown;
 use seckill::store::Store;
 use sqlx::{Connection, PgConnection};
 
+use super::figure;
 use crate::support::app::{On, TestApp};
 use crate::support::postgres::{fresh_database, slowed};
 use crate::support::redis::TestRedis;
@@ -67,7 +68,7 @@ async fn two_lanes_are_saved_much_faster_than_one_when_every_answer_of_the_datab
     for _ in 0..3 {
         let (one, two) = (saved_through("1").await, saved_through("2").await);
         best = best.max(one.as_secs_f64() / two.as_secs_f64());
-        println!("one lane {one:?}, two lanes {two:?}");
+        figure(&format!("one lane {one:?}, two lanes {two:?}"));
         if best >= 1.6 {
             return;
         }
@@ -114,7 +115,7 @@ async fn two_consumers_with_interleaved_vouchers_and_two_expirers_never_deadlock
             app.app.services.money.cancels.close_due(50).await.unwrap();
         }
     };
-    tokio::join!(place(0), place(1), expire(), expire());
+    tokio::join!(Box::pin(place(0)), Box::pin(place(1)), Box::pin(expire()), Box::pin(expire()));
 
     // The counter counts: two rows, locked by two transactions in opposite orders, make one deadlock, and it is the only one.
     let (mut one, mut two) = (PgConnection::connect(&url).await.unwrap(), PgConnection::connect(&url).await.unwrap());

@@ -9,3 +9,9 @@ mod replicated;
 mod start;
 mod tls;
 mod upgrade;
+
+/// Tells a figure that a test measured.
+#[expect(clippy::print_stdout, reason = "the figures of a run")]
+fn figure(text: &str) {
+    println!("{text}");
+}

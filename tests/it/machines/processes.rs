@@ -1,4 +1,4 @@
-//! Two web and two worker processes on PostgreSQL and a Cluster: one of each is killed, a primary fails over, and the books hold.
+//! Two web and two worker processes on Postgres and a Cluster: one of each is killed, a primary fails over, and the books hold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use seckill::domain::ids::VoucherId;
 
+use super::figure;
 use crate::support::app::{Buyer, On, TestApp};
 use crate::support::servers::Servers;
 use crate::support::until;
@@ -86,9 +87,7 @@ async fn waiting_for_a_replica_costs_one_wait_a_batch() {
     let waits = servers.all[0].ask::<String>("INFO commandstats").await.unwrap();
     let waits = waits.lines().find_map(|line| line.strip_prefix("cmdstat_wait:calls=")?.split(',').next()?.parse::<u64>().ok());
     assert_eq!(waits, Some(75), "one wait for each batch of 64 buyers");
-    println!(
-        "75 batches of 64: {without:?} at once, {with:?} with one replica, ratio {:.2}",
-        with.as_secs_f64() / without.as_secs_f64()
-    );
+    let ratio = with.as_secs_f64() / without.as_secs_f64();
+    figure(&format!("75 batches of 64: {without:?} at once, {with:?} with one replica, ratio {ratio:.2}"));
     app.finish().await;
 }

@@ -1,4 +1,4 @@
-//! TLS towards Redis and PostgreSQL: the certificate is checked, and a wrong one is refused in one sentence.
+//! TLS towards Redis and Postgres: the certificate is checked, and a wrong one is refused in one sentence.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
