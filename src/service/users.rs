@@ -202,13 +202,24 @@ impl Users {
     /// Shuts a user out, or lets him in again; false: no such user. His sessions are the front door's to end, after this.
     pub async fn set_disabled(&self, id: UserId, disabled: bool, by: UserId) -> Result<bool, UserError> {
         let action = if disabled { "user.disable" } else { "user.enable" };
+        let Some(before) = self.by_id(id).await? else { return Ok(false) };
         let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         if !tx.set_disabled(id, disabled).await? {
             return Ok(false);
         }
-        tx.audit(&by.to_string(), action, &format!("user {id}"), None, None, self.clock.now()).await?;
+        let told = |disabled: bool| serde_json::json!({ "disabled": disabled }).to_string();
+        let (before, after) = (told(before.disabled), told(disabled));
+        tx.audit(&by.to_string(), action, &format!("user {id}"), Some(&before), Some(&after), self.clock.now()).await?;
         tx.commit().await?;
         Ok(true)
+    }
+
+    /// Writes down that an admin ended every session of a user.
+    pub async fn log_sessions_ended(&self, id: UserId, by: UserId) -> Result<(), UserError> {
+        let mut tx = self.store.begin().await?;
+        tx.audit(&by.to_string(), "user.logout", &format!("user {id}"), None, None, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(())
     }
 
     /// Gives a user a new password without asking for the old one (operator and demo).

@@ -70,6 +70,14 @@ pub enum Problem {
     PhoneTaken,
     /// The order is in a state that does not allow it; here it is.
     WrongState(Box<Order>),
+    /// Somebody else edited it since; the latest, as the API tells it.
+    VersionConflict(serde_json::Value),
+    /// The sale is over; here it is, as the API tells it.
+    SaleOver(serde_json::Value),
+    /// Somebody decided this dead letter before; here it is, as the API tells it.
+    LetterDecided(serde_json::Value),
+    /// This dead letter can only be discarded; here it is, as the API tells it.
+    LetterStuck(serde_json::Value),
     /// The order is not saved yet.
     StillQueued,
     /// Fields are wrong.
@@ -105,13 +113,27 @@ impl Problem {
             Self::UnsupportedMedia => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "UNSUPPORTED_MEDIA_TYPE"),
             Self::HeadersTooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "HEADERS_TOO_LARGE"),
             Self::PhoneTaken => (StatusCode::CONFLICT, "PHONE_TAKEN"),
-            Self::WrongState(_) => (StatusCode::CONFLICT, "WRONG_STATE"),
+            Self::WrongState(_) | Self::SaleOver(_) | Self::LetterDecided(_) | Self::LetterStuck(_) => {
+                (StatusCode::CONFLICT, "WRONG_STATE")
+            }
+            Self::VersionConflict(_) => (StatusCode::CONFLICT, "VERSION_CONFLICT"),
             Self::StillQueued => (StatusCode::CONFLICT, "QUEUED"),
             Self::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, "INVALID"),
             Self::TooMany(_) => (StatusCode::TOO_MANY_REQUESTS, "TOO_MANY_REQUESTS"),
             Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "INTERNAL"),
             Self::Busy(_) => (StatusCode::SERVICE_UNAVAILABLE, "BUSY"),
             Self::Uncertain => (StatusCode::SERVICE_UNAVAILABLE, "UNCERTAIN"),
+        }
+    }
+
+    /// The name of its sentence in the catalogue where the code alone would say too little; none: the code's own.
+    #[must_use]
+    pub fn sentence(&self) -> Option<&'static str> {
+        match self {
+            Self::SaleOver(_) => Some("SALE_OVER"),
+            Self::LetterDecided(_) => Some("LETTER_DECIDED"),
+            Self::LetterStuck(_) => Some("LETTER_STUCK"),
+            _ => None,
         }
     }
 

@@ -78,6 +78,9 @@ pub fn problem(problem: &Problem, lang: Lang, request_id: &str) -> Response {
         }
         Problem::Duplicate { order, .. } => Some(serde_json::json!(order)),
         Problem::CaptchaRequired(asked) => serde_json::to_value(ChallengeJson::from(asked.as_ref())).ok(),
+        Problem::VersionConflict(now) | Problem::SaleOver(now) | Problem::LetterDecided(now) | Problem::LetterStuck(now) => {
+            Some(now.clone())
+        }
         Problem::WrongState(order) => serde_json::to_value(OrderJson::from(order.as_ref())).ok(),
         Problem::Invalid(errors) => {
             let fields: BTreeMap<_, _> = errors.iter().map(|(field, e)| (*field, i18n::field_error(lang, e))).collect();
@@ -90,7 +93,7 @@ pub fn problem(problem: &Problem, lang: Lang, request_id: &str) -> Response {
         Problem::Duplicate { ticket, .. } => Some(ticket.clone()),
         _ => None,
     };
-    let words = sentence(lang, code);
+    let words = sentence(lang, problem.sentence().unwrap_or(code));
     let mut response = json(status, &Envelope { success: false, error_msg: Some(&words), code: Some(code), data, ticket });
     if problem.retry_after() > 0 {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(problem.retry_after()));

@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
+use axum::routing::{get, patch, post};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
 use tower_http::limit::RequestBodyLimitLayer;
@@ -17,6 +17,7 @@ use crate::web::handlers::{
     vouchers,
 };
 use crate::web::hot::{self, Hot};
+use crate::web::handlers::{admin_lists, control, reports};
 use crate::web::identify::identify;
 use crate::web::observe::observe;
 use crate::web::state::AppState;
@@ -56,6 +57,21 @@ pub fn router(state: AppState) -> Router {
         .route("/api/voucher-order/{id}/timeout", post(order_life::time_out))
         .route("/api/voucher-order/{id}/pay", post(order_life::pay))
         .route("/api/voucher-order/{id}/refund", post(order_life::refund))
+        .route("/api/admin/sale/{voucherId}", get(control::sale))
+        .route("/api/admin/sale/{voucherId}/samples", get(control::samples))
+        .route("/api/admin/sale/{voucherId}/orders", get(admin_lists::orders))
+        .route("/api/admin/sale/{voucherId}/pause", post(control::pause))
+        .route("/api/admin/sale/{voucherId}/resume", post(control::resume))
+        .route("/api/admin/sale/{voucherId}/end", post(control::end))
+        .route("/api/admin/sale/{voucherId}/rebuild", post(control::rebuild))
+        .route("/api/admin/sale/{voucherId}/stock", post(control::stock))
+        .route("/api/admin/voucher/{id}", patch(control::edit))
+        .route("/api/admin/dead-letter", get(admin_lists::dead_letters))
+        .route("/api/admin/dead-letter/{id}/retry", post(admin_lists::retry))
+        .route("/api/admin/dead-letter/{id}/discard", post(admin_lists::discard))
+        .route("/api/admin/outbox", get(admin_lists::outbox))
+        .route("/api/admin/audit-log", get(admin_lists::audit_log))
+        .route("/api/admin/report/{voucherId}", get(reports::report))
         .route("/api/blog/hot", get(shops::no_blogs))
         .route("/api/blog/of/me", get(shops::no_blogs))
         .route("/api/blog/of/follow", get(shops::nothing));

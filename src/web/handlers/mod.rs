@@ -2,15 +2,18 @@
 
 pub mod account;
 pub mod admin;
+pub mod admin_lists;
 pub mod callback;
 pub mod captcha;
 pub mod desk;
 pub mod desk_lists;
 pub mod docs;
+pub mod control;
 pub mod front;
 pub mod order_life;
 pub mod orders;
 pub mod purchase;
+pub mod reports;
 pub mod sandbox;
 pub mod shops;
 pub mod sign_in;

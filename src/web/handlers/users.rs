@@ -133,10 +133,11 @@ pub async fn enable(State(state): State<AppState>, Admin(admin): Admin, PathId(i
 /// `POST /api/user/{id}/logout`: ends every session of a user.
 pub async fn logout_everywhere(
     State(state): State<AppState>,
-    Admin(_): Admin,
+    Admin(admin): Admin,
     PathId(id): PathId<UserId>,
 ) -> Result<Response, Problem> {
     state.users.by_id(id).await?.ok_or(Problem::NotFound)?;
+    state.users.log_sessions_ended(id, admin.id).await?;
     state.sessions.end_all(id, None).await?;
     Ok(reply::done())
 }
