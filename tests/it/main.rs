@@ -4,6 +4,7 @@
 
 mod support;
 
+mod admin;
 mod admission_cases;
 mod architecture;
 mod batcher;
