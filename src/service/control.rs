@@ -13,6 +13,7 @@ use crate::domain::ids::{Epoch, UserId, VoucherId};
 use crate::domain::sale::Sale;
 use crate::domain::voucher::{FieldError, FieldErrors, Voucher, check_texts};
 use crate::service::ServiceError;
+use crate::service::change::WRITER_WITHIN;
 use crate::service::rebuild::{Rebuilds, Rebuilt};
 use crate::service::sales::Sales;
 use crate::service::stock_change::{Changed, StockChange, judge};
@@ -80,7 +81,7 @@ impl Control {
     }
 
     async fn locked(&self, voucher: VoucherId) -> Result<(Tx, Sale), ControlError> {
-        let mut tx = self.store().begin().await?;
+        let mut tx = self.store().begin_within(WRITER_WITHIN).await?;
         let sale = tx.sale_locked(voucher).await?.ok_or(ControlError::NotFound)?;
         Ok((tx, sale))
     }
@@ -237,7 +238,7 @@ impl Control {
             return Err(ControlError::Invalid(errors));
         }
         let now = self.sales.clock.now();
-        let mut tx = self.store().begin().await?;
+        let mut tx = self.store().begin_within(WRITER_WITHIN).await?;
         let texts = VoucherTexts { title: &fields.title, sub_title: &fields.sub_title, rules: &fields.rules };
         // The voucher's row first, as everybody locks them; the sale's version is looked at under its lock.
         let mut free = tx.update_voucher_texts(voucher, texts, known.version).await?;

@@ -14,7 +14,7 @@ use crate::domain::order::CloseReason;
 use crate::push::bus::Bus;
 use crate::queue::Entry;
 use crate::service::ServiceError;
-use crate::service::change::Wakes;
+use crate::service::change::{WRITER_WITHIN, Wakes};
 use crate::service::place_orders::{Alone, Decided, PlaceOrders, Placed, buried_entry, release_of};
 use crate::store::{BuriedLetter, LetterState, NewOrder, Store, StoreError, Tx};
 
@@ -140,7 +140,7 @@ impl DeadLetters {
         let entry = self.perhaps_of_today(entry).await?;
         let orders = self.place.new_orders(&[entry]).await?;
         let mut done = Placed::default();
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         // First, so that of two people one waits here for the other, and then finds it decided.
         if !tx.close_dead_letter(letter.id, LetterState::Retried, self.clock.now()).await? {
             return Ok(Tried::Taken);
@@ -157,7 +157,7 @@ impl DeadLetters {
         }
 
         let (order, mut done) = (&orders[0], Placed::default());
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         if !tx.close_dead_letter(letter.id, LetterState::Retried, self.clock.now()).await? {
             return Ok(Tried::Taken);
         }
@@ -180,7 +180,7 @@ impl DeadLetters {
             _ => None,
         };
         let mut done = Placed::default();
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         if !tx.close_dead_letter(letter.id, LetterState::Discarded, self.clock.now()).await? {
             return Ok(Tried::Taken);
         }

@@ -216,7 +216,7 @@ impl Users {
 
     /// Writes down that an admin ended every session of a user.
     pub async fn log_sessions_ended(&self, id: UserId, by: UserId) -> Result<(), UserError> {
-        let mut tx = self.store.begin().await?;
+        let mut tx = self.store.begin_within(WRITER_WITHIN).await?;
         tx.audit(&by.to_string(), "user.logout", &format!("user {id}"), None, None, self.clock.now()).await?;
         tx.commit().await?;
         Ok(())

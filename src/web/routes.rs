@@ -16,8 +16,8 @@ use crate::web::handlers::{
     account, admin, callback, captcha, desk, desk_lists, docs, front, order_life, orders, purchase, sandbox, shops, users,
     vouchers,
 };
-use crate::web::hot::{self, Hot};
 use crate::web::handlers::{admin_lists, control, reports};
+use crate::web::hot::{self, Hot};
 use crate::web::identify::identify;
 use crate::web::observe::observe;
 use crate::web::state::AppState;

@@ -170,7 +170,8 @@ impl From<Sample> for SampleJson {
 /// `GET /api/admin/sale/{voucherId}/samples`: the last ten minutes as this process saw them.
 pub async fn samples(State(state): State<AppState>, _: Admin, PathId(id): PathId<VoucherId>) -> Result<Response, Problem> {
     figures(&state, id).await?;
-    Ok(reply::ok(state.desk.rings.of(id).into_iter().map(SampleJson::from).collect::<Vec<_>>()))
+    let items: Vec<SampleJson> = state.desk.rings.of(id).into_iter().map(SampleJson::from).collect();
+    Ok(reply::ok(json!({ "items": items })))
 }
 
 async fn set_paused(state: &AppState, by: UserId, id: VoucherId, paused: bool) -> Result<Response, Problem> {

@@ -245,8 +245,9 @@ pub async fn enable(State(state): State<AppState>, Admin(by): Admin, PathId(id):
 }
 
 /// `POST /admin/users/{id}/logout`
-pub async fn logout(State(state): State<AppState>, _: Admin, PathId(id): PathId<UserId>) -> Result<Response, Problem> {
+pub async fn logout(State(state): State<AppState>, Admin(by): Admin, PathId(id): PathId<UserId>) -> Result<Response, Problem> {
     state.users.by_id(id).await?.ok_or(Problem::NotFound)?;
+    state.users.log_sessions_ended(id, by.id).await?;
     state.sessions.end_all(id, None).await?;
     Ok(Redirect::to(&format!("/admin/users?q={id}&done=logout")).into_response())
 }

@@ -228,6 +228,18 @@ pub const OPERATIONS: &[Operation] = &[
     op("GET", "/api/admin/sale/{voucherId}", "control room", Admin, Data("Sale"), "The figures of a sale, from both stores.")
         .refuses(&["NOT_FOUND"]),
     op(
+        "GET",
+        "/api/admin/sale/{voucherId}/samples",
+        "control room",
+        Admin,
+        Data("Answer"),
+        "The figures of the last ten minutes, a sample a second, as the answering process saw them.",
+    )
+    .refuses(&["NOT_FOUND"]),
+    op("GET", "/api/admin/sale/{voucherId}/orders", "control room", Admin, Data("Page"), "The orders of a sale, newest first.")
+        .query(LIST)
+        .refuses(&["NOT_FOUND"]),
+    op(
         "POST",
         "/api/admin/sale/{voucherId}/pause",
         "control room",
