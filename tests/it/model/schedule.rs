@@ -23,7 +23,7 @@ pub struct Broken {
 /// The class that a seed belongs to.
 pub fn class_of(rng: &mut World) -> Class {
     let roll = rng.below(12);
-    let lossy = roll % 3 != 0;
+    let lossy = !roll.is_multiple_of(3);
     Class {
         sqlite: rng.below(3) == 0,
         trouble: [0, 20, 60][u(rng.below(3))],
@@ -175,7 +175,7 @@ impl World {
         w.users = 2 + w.below(3);
         w.instances = 2 + w.below(2);
         for sale in 0..w.sales {
-            let units = 1 + w.below(3) as i8;
+            let units = 1 + w.below(3).cast_signed();
             w.put_on_sale(sale, units, !w.class.new_sale || sale == 1);
         }
         if w.below(4) > 0 {

@@ -1,4 +1,4 @@
-//! The database: rows with locks. A waiter looks again when the lock is gone, as PostgreSQL does under READ COMMITTED;
+//! The database: rows with locks. A waiter looks again when the lock is gone, as Postgres does under READ COMMITTED;
 //! the other kind has one writer, as SQLite.
 
 use seckill::domain::order::{CloseReason, Status};

@@ -198,6 +198,7 @@ pub enum Decision {
 
 /// One task with everything that it remembers; gone when its process dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(clippy::struct_excessive_bools, reason = "a memory of many small things")]
 pub struct Task {
     pub kind: Kind,
     pub at: At,

@@ -9,14 +9,14 @@ use super::super::world::{At, BLOCK, NOBODY, Task, Way, World, u};
 
 pub fn go(w: &mut World, t: u8, k: &mut Task, way: Way) -> Result<(), Halt> {
     let i = u(k.instance);
-    let v = u(k.sale);
+    let sale = u(k.sale);
     match k.at {
         At::AskEpochOfGate => {
             k.at = At::Idle;
             if let Heard::Reply(Reply::Gate(gate)) = w.redis(k, Call::Look { sale: k.sale }, way)
                 && let Some(hash) = gate.hash
             {
-                w.inst[i].epochs[v] = hash.epoch;
+                w.inst[i].epochs[sale] = hash.epoch;
                 k.at = At::TakeId;
             }
         }
@@ -33,16 +33,16 @@ pub fn go(w: &mut World, t: u8, k: &mut Task, way: Way) -> Result<(), Halt> {
             let number = numbers.trailing_zeros() as u8;
             w.inst[i].numbers &= numbers - 1;
             (k.id, k.last) = (w.id_of(number), number);
-            k.epoch = w.inst[i].epochs[v];
+            k.epoch = w.inst[i].epochs[sale];
             k.at = At::Admit;
         }
         At::Admit => admit(w, k, way),
         At::RefreshEpoch => {
             k.fail = At::Idle;
             w.statement(k, way)?;
-            w.inst[i].epochs[v] = w.db.sales[v].now.epoch;
-            if w.inst[i].epochs[v] == k.seen {
-                w.inst[i].nudged[v] = true;
+            w.inst[i].epochs[sale] = w.db.sales[sale].now.epoch;
+            if w.inst[i].epochs[sale] == k.seen {
+                w.inst[i].nudged[sale] = true;
                 k.at = At::Idle;
             } else {
                 k.at = At::TakeId;

@@ -172,10 +172,8 @@ fn find_work(w: &mut World, k: &mut Task) {
                 poll::begin(w, k, key);
             }
         }
-        Kind::IdSource => {
-            if w.inst[u(k.instance)].day != w.day || w.inst[u(k.instance)].numbers.count_ones() < 2 {
-                k.at = At::AskBlock;
-            }
+        Kind::IdSource if w.inst[u(k.instance)].day != w.day || w.inst[u(k.instance)].numbers.count_ones() < 2 => {
+            k.at = At::AskBlock;
         }
         _ => {}
     }

@@ -58,7 +58,10 @@ pub fn go(w: &mut World, t: u8, k: &mut Task, way: Way) -> Result<(), Halt> {
                 match w.db.orders[u(entry.key)].get(t) {
                     _ if k.new >> i & 1 == 1 => {}
                     Some(row) if (row.user == entry.user && row.sale == entry.sale) || w.without(Guard::KnownIdIsCompared) => {}
-                    Some(_) => return wall(w, t, k),
+                    Some(_) => {
+                        wall(w, t, k);
+                        return Ok(());
+                    }
                     None if w.without(Guard::NotReturnedIsLookedAt) => {}
                     None => {
                         k.dup |= 1 << i;
@@ -172,7 +175,7 @@ fn receive(w: &mut World, k: &mut Task, way: Way) {
 }
 
 /// A wall: roll back, halve; alone it is decided by what SQL says.
-pub fn wall(w: &mut World, t: u8, k: &mut Task) -> Result<(), Halt> {
+fn wall(w: &mut World, t: u8, k: &mut Task) {
     w.end_tx(t, false);
     k.in_tx = false;
     if k.hi - k.lo > 1 {
@@ -181,7 +184,6 @@ pub fn wall(w: &mut World, t: u8, k: &mut Task) -> Result<(), Halt> {
     } else {
         k.at = At::AloneBegin;
     }
-    Ok(())
 }
 
 /// The hot rows: in the order of the vouchers, under each entry's epoch, k = 0 included; one a step.
@@ -210,7 +212,8 @@ fn take_units(w: &mut World, t: u8, k: &mut Task, way: Way) -> Result<(), Halt> 
         let taken = w.take_units(t, sale, epoch, units)?;
         w.statement(k, way)?;
         if !taken {
-            return wall(w, t, k);
+            wall(w, t, k);
+            return Ok(());
         }
         k.i += 1;
     }
