@@ -1,7 +1,7 @@
 # What a person types. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long storm check
+.PHONY: help run test test-long storm bench check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -21,6 +21,10 @@ test-long: ## the same, with long races and the model in full
 storm: ## five minutes of faults at real servers under load, from a printed seed; SECKILL_STORM_SEED repeats one
 	@scripts/install-test.sh
 	@scripts/storm.sh
+
+bench: ## the shop beside the classic designs, about 15 minutes; writes docs/BENCHMARKS.md; SECKILL_BENCH_SCALE=small only tries it
+	@scripts/install-test.sh
+	@scripts/bench.sh
 
 check: ## formatting, lints, documentation, licences and sources of what we depend on
 	cargo fmt --all --check
