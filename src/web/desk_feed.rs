@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::domain::ids::VoucherId;
 use crate::web::error::Problem;
 use crate::web::page::{Chrome, Part, Said};
-use crate::web::room::{Age, control_room, voucher_page};
+use crate::web::room::{Look, control_room, voucher_page};
 use crate::web::state::AppState;
 
 /// Between two looks.
@@ -38,8 +38,8 @@ impl DeskFeed {
     async fn parts(&self, state: &AppState) -> Result<Vec<Part>, Problem> {
         let chrome = Chrome { now: state.clock.now(), ..self.chrome.clone() };
         match self.of {
-            None => Ok(control_room(state, chrome, Said::default(), Age::WATCHED).await?.parts()),
-            Some(id) => Ok(voucher_page(state, chrome, id, Said::default(), Age::WATCHED).await?.0.parts()),
+            None => Ok(control_room(state, chrome, Said::default(), Look::Watched).await?.parts()),
+            Some(id) => Ok(voucher_page(state, chrome, id, Said::default(), Look::Watched).await?.0.parts()),
         }
     }
 

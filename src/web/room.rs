@@ -19,20 +19,28 @@ const OVER_SHOWN: usize = 20;
 const LOG_SHOWN: u32 = 5;
 const OWED_SHOWN: u32 = 100;
 
-/// How old a figure may be.
-#[derive(Debug, Clone, Copy)]
-pub struct Age {
-    /// Of a sale that is on or comes.
-    pub on: Duration,
-    /// Of a sale that is over, where little happens.
-    pub over: Duration,
+/// Who looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Somebody who asked just now, perhaps after he changed something: nothing older than his question will do.
+    Asked,
+    /// Somebody who watches: he shares a look with all others who do.
+    Watched,
 }
 
-impl Age {
-    /// For somebody who just asked.
-    pub const ASKED: Self = Self { on: Duration::ZERO, over: Duration::from_millis(500) };
-    /// For those who watch.
-    pub const WATCHED: Self = Self { on: Duration::from_millis(500), over: Duration::from_secs(15) };
+/// How old a figure may be for those who watch: of a sale that is on or comes, and of one that is over, where little happens.
+const ON: Duration = Duration::from_millis(500);
+const OVER: Duration = Duration::from_secs(15);
+
+impl Look {
+    async fn at(self, state: &AppState, voucher: &Voucher) -> Result<Option<Arc<SaleFigures>>, Problem> {
+        let figures = &state.desk.figures;
+        let over = voucher.sale.is_none_or(|sale| sale.end <= state.clock.now());
+        Ok(match self {
+            Self::Asked => figures.now(voucher.id).await?,
+            Self::Watched => figures.within(voucher.id, if over { OVER } else { ON }).await?,
+        })
+    }
 }
 
 type Looked = Vec<(Voucher, Arc<SaleFigures>)>;
@@ -50,13 +58,10 @@ async fn vouchers(state: &AppState) -> Result<Vec<Voucher>, Problem> {
     Ok(vouchers)
 }
 
-async fn look(state: &AppState, vouchers: Vec<Voucher>, age: Age) -> Result<Looked, Problem> {
-    let now = state.clock.now();
+async fn look(state: &AppState, vouchers: Vec<Voucher>, who: Look) -> Result<Looked, Problem> {
     let mut looked = Vec::with_capacity(vouchers.len());
     for voucher in vouchers {
-        let over = voucher.sale.is_none_or(|sale| sale.end <= now);
-        let most = if over { age.over } else { age.on };
-        if let Some(figures) = state.desk.figures.within(voucher.id, most).await? {
+        if let Some(figures) = who.at(state, &voucher).await? {
             looked.push((voucher, figures));
         }
     }
@@ -78,8 +83,8 @@ fn waiting(state: &AppState, looked: &Looked) -> Option<i64> {
 }
 
 /// `/admin`
-pub async fn control_room(state: &AppState, chrome: Chrome, said: Said, age: Age) -> Result<ControlRoomPage, Problem> {
-    let looked = look(state, vouchers(state).await?, age).await?;
+pub async fn control_room(state: &AppState, chrome: Chrome, said: Said, who: Look) -> Result<ControlRoomPage, Problem> {
+    let looked = look(state, vouchers(state).await?, who).await?;
     let owed = state.desk.outbox(true, None, None, OWED_SHOWN).await?;
     let log = state.desk.audit_log(None, LOG_SHOWN).await?;
     let room = Room {
@@ -102,11 +107,11 @@ pub async fn voucher_page(
     chrome: Chrome,
     id: VoucherId,
     said: Said,
-    age: Age,
+    who: Look,
 ) -> Result<(VoucherPage, Listed), Problem> {
     let listed = state.sales.one(id).await?.ok_or(Problem::NotFound)?;
     let figures = match listed.voucher.sale {
-        Some(_) => state.desk.figures.within(id, age.on).await?,
+        Some(_) => who.at(state, &listed.voucher).await?,
         None => None,
     };
     let view = figures.as_deref().map(|figures| SaleView { voucher: &listed.voucher, figures });

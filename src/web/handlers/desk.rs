@@ -13,7 +13,7 @@ use crate::web::error::Problem;
 use crate::web::extract::{Admin, Frame, PathId};
 use crate::web::fields::{Fields, FormFields, QueryFields};
 use crate::web::page::{Chrome, EndPage, Said, Typed};
-use crate::web::room::{self, Age};
+use crate::web::room::{self, Look};
 use crate::web::state::AppState;
 
 /// `/admin`
@@ -24,7 +24,7 @@ pub async fn control_room(
     QueryFields(query): QueryFields,
 ) -> Result<Response, Problem> {
     let said = Said::of(&chrome, query.typed("done"));
-    Ok(room::control_room(&state, chrome, said, Age::ASKED).await?.into_response())
+    Ok(room::control_room(&state, chrome, said, Look::Asked).await?.into_response())
 }
 
 /// The path that a browser says it comes from; empty when it does not say.
@@ -44,7 +44,7 @@ pub async fn voucher(
     QueryFields(query): QueryFields,
 ) -> Result<Response, Problem> {
     let said = Said::of(&chrome, query.typed("done"));
-    let (page, listed) = room::voucher_page(&state, chrome, id, said, Age::ASKED).await?;
+    let (page, listed) = room::voucher_page(&state, chrome, id, said, Look::Asked).await?;
     // A browser that was sent here by the form says so; a reload or a link does not.
     let created = came_from(&headers) == "/admin/vouchers/new";
     Ok(if created { page.created(&listed.voucher).into_response() } else { page.into_response() })
@@ -70,7 +70,7 @@ impl Act<'_> {
         };
         // The page's links lead to a page, not to the post.
         let chrome = Chrome { path: format!("/admin/vouchers/{id}"), ..self.chrome };
-        let page = async || Ok::<_, Problem>(room::voucher_page(self.state, chrome, id, Said::default(), Age::ASKED).await?.0);
+        let page = async || Ok::<_, Problem>(room::voucher_page(self.state, chrome, id, Said::default(), Look::Asked).await?.0);
         match error {
             ControlError::NotFound => Err(Problem::NotFound),
             ControlError::Over => Ok(page().await?.over().into_response()),
