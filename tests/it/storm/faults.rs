@@ -152,10 +152,17 @@ pub fn done(what: impl Into<String>) -> Done {
     Done { what: what.into(), loses: false }
 }
 
+/// No card takes longer, its restarts included; one that does is a finding, not a test that hangs.
+const MOST: Duration = Duration::from_mins(1);
+
 /// Fires a card, waits, heals, and writes it into the history.
 pub async fn fire(world: &Arc<World>, rng: &mut StdRng, card: Card) {
     let from = world.history.now();
-    let done = Box::pin(by_way(world, rng, card.way)).await;
+    let fired = tokio::time::timeout(MOST, Box::pin(by_way(world, rng, card.way))).await;
+    let done = fired.unwrap_or_else(|_| {
+        world.history.wrong(&format!("{card:?} did not come to its end within {MOST:?}"));
+        Done { what: format!("{:?}, given up", card.way), loses: true }
+    });
     let to = world.history.now();
     world.history.fired(Fired { row: card.row, what: done.what, from, to, loses: done.loses });
 }

@@ -101,11 +101,14 @@ async fn settle(world: &Arc<World>, stop: &AtomicBool, crowd: Vec<tokio::task::J
     let open_after = world.open_again().await;
     stop.store(true, Ordering::Relaxed);
     for task in crowd {
-        task.await.unwrap();
+        let ended = tokio::time::timeout(Duration::from_secs(30), task).await;
+        ended.expect("everybody goes home within 30 s").unwrap();
     }
     let rest = world.at_rest(open_after).await;
-    if let Err(problem) = world.shop.audit().await {
-        world.history.wrong(&format!("the audit: {problem}"));
+    match tokio::time::timeout(Duration::from_secs(90), world.shop.audit()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(problem)) => world.history.wrong(&format!("the audit: {problem}")),
+        Err(_) => world.history.wrong("the audit does not end within 90 s"),
     }
     let codes = world.stop().await;
     if codes != [0, 0] {

@@ -178,7 +178,8 @@ impl World {
     async fn compare_views(&self) {
         for client in 0..self.people.len().min(12) {
             let token = &self.people[client].token;
-            let Some(mut socket) = Socket::try_open(&self.slots[client % 2].base, token).await else {
+            let opened = Socket::try_open(&self.slots[client % 2].base, token);
+            let Ok(Some(mut socket)) = tokio::time::timeout(Duration::from_secs(5), opened).await else {
                 self.history.wrong(&format!("client {client} gets no socket at rest"));
                 continue;
             };

@@ -93,7 +93,11 @@ impl Slot {
     pub async fn quit(&self) -> i32 {
         let (told, heard) = oneshot::channel();
         self.order(Order::Quit(told));
-        heard.await.unwrap_or(-2)
+        if let Ok(code) = tokio::time::timeout(Duration::from_secs(20), heard).await {
+            return code.unwrap_or(-2);
+        }
+        self.kill();
+        -3
     }
 
     /// Waits until the state is as wanted; false after `limit`.
