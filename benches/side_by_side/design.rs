@@ -102,12 +102,13 @@ pub async fn serve(name: &str, redis_url: &str, database: &str) -> anyhow::Resul
 
 /// A design that runs, with its own Redis and database.
 pub struct Design {
+    // Dropped from the top: it ends before what it stands on.
+    _child: Child,
     /// Where it listens.
     pub target: Target,
     /// Its database; none for the empty one.
     pub db: Option<Db>,
     redis: Option<RedisServer>,
-    _child: Child,
     _dir: TempDir,
 }
 

@@ -140,6 +140,8 @@ pub struct Report {
     /// What grows.
     pub tables: Vec<Table>,
     audits: usize,
+    /// Parts that could not be measured, and why.
+    pub failures: Vec<String>,
     /// From the first run to the last.
     pub took: Duration,
 }
@@ -157,10 +159,11 @@ pub fn median(values: &[f64]) -> f64 {
 
 /// Three digits that count, and thousands with commas.
 pub fn show(value: f64) -> String {
-    if value.abs() < 10.0 {
+    let whole = value.fract().abs() < f64::EPSILON && (value.abs() < f64::EPSILON || value >= 10.0);
+    if !whole && value.abs() < 10.0 {
         return format!("{value:.2}");
     }
-    if value.abs() < 100.0 {
+    if !whole && value.abs() < 100.0 {
         return format!("{value:.1}");
     }
     let digits = format!("{value:.0}");
@@ -183,12 +186,20 @@ fn span(values: &[f64]) -> String {
 impl Report {
     /// An empty one.
     pub fn new(machine: Machine, settings: Settings) -> Self {
-        Self { machine, settings, rows: Vec::new(), tables: Vec::new(), audits: 0, took: Duration::ZERO }
+        Self { machine, settings, rows: Vec::new(), tables: Vec::new(), audits: 0, failures: Vec::new(), took: Duration::ZERO }
     }
 
     /// Adds a row.
     pub fn row(&mut self, row: Row) {
         self.rows.push(row);
+    }
+
+    /// Keeps how a part ended.
+    pub fn outcome(&mut self, part: &str, done: anyhow::Result<()>) {
+        if let Err(error) = done {
+            crate::say(&format!("{part}: {error:#}"));
+            self.failures.push(format!("{part}: {error:#}"));
+        }
     }
 
     /// The audit of a shop that was measured; the run fails when it does not hold. Its server ends.
@@ -238,6 +249,10 @@ impl Report {
             show(crate::load::number(settings.orders_one_by_one as u64)),
         )?;
         writeln!(text, "| audit | `seckill audit` held at the end of all {} shops |", self.audits)?;
+        writeln!(text, "| clicks without a decision (BUSY, or no answer) | {} in the whole run |", crate::load::undecided())?;
+        for failure in &self.failures {
+            writeln!(text, "| **not measured** | {} |", failure.replace(['\n', '|'], " "))?;
+        }
         text.push_str("\n![rates side by side, a logarithmic scale](benchmarks/side-by-side.svg)\n\n## Figures\n\nMedian (lowest–highest).\n\n");
         text.push_str("| figure | shop | beside | its value | ratio | target | |\n| --- | --- | --- | --- | --- | --- | --- |\n");
         for row in &self.rows {
