@@ -83,7 +83,12 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> Flight<'_, C> {
     fn silent(&self, why: &dyn std::fmt::Display) {
         // Somebody was answered meanwhile: slow is not silent.
         if self.breaker.answers.load(Ordering::Acquire) == self.answers && !self.breaker.open.swap(true, Ordering::AcqRel) {
-            tracing::warn!(%why, "Redis gives no answer; calls fail at once until it does");
+            if self.answers == 0 {
+                // It never answered: a command that needs it says so itself, in one sentence.
+                tracing::debug!(%why, "Redis gives no answer yet");
+            } else {
+                tracing::warn!(%why, "Redis gives no answer; calls fail at once until it does");
+            }
             metrics::counter!("seckill_redis_breaker_opened_total").increment(1);
             metrics::gauge!("seckill_redis_breaker_open").set(1.0);
             start_probing(Arc::downgrade(self.breaker), self.connection.clone());
