@@ -1,7 +1,7 @@
 # What a person types. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long storm bench check
+.PHONY: help run test test-long storm bench fuzz check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -25,6 +25,10 @@ storm: ## five minutes of faults at real servers under load, from a printed seed
 bench: ## the shop beside the classic designs, about 15 minutes; writes docs/BENCHMARKS.md; SECKILL_BENCH_SCALE=small only tries it
 	@scripts/install-test.sh
 	@scripts/bench.sh
+
+fuzz: ## bad input: 200,000 generated requests and more, from a printed seed; SECKILL_FUZZ_CASES, SECKILL_FUZZ_SEED
+	@scripts/install-test.sh
+	@scripts/fuzz.sh
 
 check: ## formatting, lints, documentation, licences and sources of what we depend on
 	cargo fmt --all --check

@@ -55,6 +55,14 @@ pub enum RedisError {
     Start(String),
 }
 
+/// Reads what `--redis-url` may say, without connecting.
+///
+/// # Errors
+/// [`RedisError::BadAddress`], which never repeats the address.
+pub fn check_address(url: &str) -> Result<(), RedisError> {
+    address::Address::read(url).map(drop)
+}
+
 /// Starts a task that looks where servers are for as long as anybody asks for it.
 #[expect(clippy::disallowed_methods, reason = "it holds nothing that an end must wait for, and ends with its last user")]
 fn watch_over(task: impl Future<Output = ()> + Send + 'static) {

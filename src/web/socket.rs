@@ -52,18 +52,32 @@ const TOO_BIG: u16 = 1009;
 /// What a client may say.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
-enum FromClient {
+pub enum FromClient {
+    /// Who it is, when the upgrade did not say so.
     Auth {
+        /// The bearer token.
         token: String,
     },
+    /// A visitor's wish to hear of a sale.
     Watch {
+        /// Of which voucher.
         voucher_id: VoucherId,
     },
+    /// Everything once more, please.
     Sync {},
     /// A page of the control room, of one voucher or of all: for admins.
     Desk {
+        /// The one voucher.
         voucher_id: Option<VoucherId>,
     },
+}
+
+impl FromClient {
+    /// Reads a text message; none when it is not one of these, whole and without more.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
 }
 
 /// Whether a page of `origin` may open a socket here: its own host (as the request names it) or the public address.
@@ -269,7 +283,7 @@ impl Conversation {
             if self.in_minute > MESSAGES_A_MINUTE {
                 return Err(End::Close(POLICY));
             }
-            return Ok(serde_json::from_str(&text).ok());
+            return Ok(FromClient::read(&text));
         }
     }
 

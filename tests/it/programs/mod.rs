@@ -3,6 +3,6 @@
 mod deploy;
 mod logs;
 mod metrics;
-mod openapi;
+pub mod openapi;
 mod pace;
 mod schema;

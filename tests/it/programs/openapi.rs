@@ -19,7 +19,7 @@ fn is_for_programs(path: &str) -> bool {
 }
 
 /// Method and path of every route in the sources.
-fn routed() -> BTreeSet<(String, String)> {
+pub fn routed() -> BTreeSet<(String, String)> {
     let mut open = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src/web")];
     let mut all = BTreeSet::new();
     while let Some(folder) = open.pop() {

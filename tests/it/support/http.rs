@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -94,9 +94,21 @@ impl Http {
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
     ) -> Result<Answer, String> {
+        let headers = headers.iter().map(|(name, value)| (*name, HeaderValue::from_str(value).unwrap())).collect();
+        self.try_send_raw(method, path, headers, body).await
+    }
+
+    /// The same with any bytes in its headers that a header may have.
+    pub async fn try_send_raw(
+        &self,
+        method: Method,
+        path: &str,
+        headers: Vec<(&str, HeaderValue)>,
+        body: impl Into<Bytes>,
+    ) -> Result<Answer, String> {
         let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
         for (name, value) in headers {
-            request = request.header(*name, *value);
+            request = request.header(name, value);
         }
         let request = request.body(Full::new(body.into())).unwrap();
         let exchange = async {

@@ -93,6 +93,11 @@ impl Socket {
         tokio::time::timeout(time, heard).await.is_err()
     }
 
+    /// Sends a text; an error when the socket is closed already.
+    pub async fn try_send(&mut self, text: &str) -> Result<(), Error> {
+        self.0.send(Message::Text(text.into())).await
+    }
+
     /// Sends a text.
     pub async fn send(&mut self, text: &str) {
         self.0.send(Message::Text(text.into())).await.unwrap();

@@ -1,0 +1,220 @@
+//! Accounts and sessions: tokens, passwords, hashes, and what two identities in one request are worth.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use http::Method;
+use serde_json::json;
+
+use crate::support::app::{TestApp, short_dir};
+use crate::support::process::Process;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_tokens_are_long_never_alike_and_kept_as_hashes() {
+    let app = TestApp::start().await;
+    let tokens: Vec<String> = app.buyers(10_000).await.into_iter().map(|b| b.token).collect();
+    let different: BTreeSet<&String> = tokens.iter().collect();
+    assert_eq!(different.len(), tokens.len());
+    // 22 letters of 64 carry 128 bits; the last one of them only four values.
+    assert!(
+        tokens.iter().all(|t| t.len() >= 22 && t.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))),
+        "{}",
+        tokens[0]
+    );
+    // Each letter of each place but the last is about as frequent as the others: 156 of 10,000, give or take six deviations.
+    for place in 0..21 {
+        let mut count = [0_u32; 256];
+        tokens.iter().for_each(|t| count[usize::from(t.as_bytes()[place])] += 1);
+        let met: Vec<u32> = count.into_iter().filter(|n| *n > 0).collect();
+        assert!(met.len() == 64 && met.iter().all(|n| (80..235).contains(n)), "place {place}: {met:?}");
+    }
+    let keys: Vec<String> = app.ask("KEYS login:token:*").await;
+    assert!(keys.len() >= 10_000);
+    let hashes: BTreeSet<&str> = keys.iter().map(|k| k.trim_start_matches("login:token:")).collect();
+    assert!(hashes.iter().all(|h| h.len() == 64) && !tokens.iter().any(|t| hashes.contains(t.as_str())));
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_identities_in_one_request_and_tokens_in_odd_places_are_nobody() {
+    let app = TestApp::start().await;
+    let users = app.buyers(2).await;
+    let (one, two) = (&users[0].token, &users[1].token);
+    let cookie = format!("seckill_session={one}");
+    let me = async |headers: &[(&str, &str)]| app.http.send(Method::GET, "/api/user/me", headers, "").await.status.as_u16();
+    assert_eq!(me(&[("cookie", &cookie)]).await, 200, "the control");
+    assert_eq!(me(&[("cookie", &cookie), ("authorization", one)]).await, 200, "the same twice");
+    assert_eq!(me(&[("cookie", &cookie), ("authorization", two)]).await, 401);
+    assert_eq!(me(&[("authorization", one), ("authorization", two)]).await, 401);
+    for path in [
+        format!("/api/user/me?token={one}"),
+        format!("/api/user/me?authorization={one}"),
+        format!("/api/user/me?access_token={one}"),
+        format!("/api/user/me;token={one}"),
+    ] {
+        let answer = app.http.get(&path).await;
+        assert!(matches!(answer.status.as_u16(), 401 | 404), "{path}: {}", answer.status);
+    }
+    let form =
+        app.http.form(None, "/account/password", &format!("token={one}&authorization={one}&oldPassword=a&newPassword=b")).await;
+    assert!(form.status == 401 || form.header("location").starts_with("/login"), "{}", form.status);
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_phone_and_a_wrong_password_look_and_last_alike() {
+    const PAIRS: usize = 9;
+    let app = TestApp::start().await;
+    let mut times = [Vec::new(), Vec::new()];
+    for n in 0..PAIRS {
+        // A phone each: guesses at one account get slower.
+        let (known, unknown) = (format!("135000001{n:02}"), format!("135000002{n:02}"));
+        app.http.json(None, "/api/user/register", &json!({"phone": known, "password": "korrekt pferd"})).await.data();
+        let mut answers = Vec::new();
+        for (which, phone) in [(0, &known), (1, &unknown)] {
+            let began = Instant::now();
+            let answer = app.http.json(None, "/api/user/login", &json!({"phone": phone, "password": "falsches pferd"})).await;
+            times[which].push(began.elapsed());
+            let mut names: Vec<String> = answer.headers.keys().map(ToString::to_string).collect();
+            names.sort();
+            answers.push((answer.status, answer.text(), names));
+        }
+        assert_eq!(answers[0], answers[1]);
+        assert!(answers[0].1.contains("BAD_CREDENTIALS"), "{}", answers[0].1);
+    }
+    let [known, unknown] = times.map(|mut t| {
+        t.sort();
+        t[PAIRS / 2]
+    });
+    // Without a hash for the unknown one it would be a hundred times as quick. Finer than this a busy machine cannot tell.
+    assert!(unknown * 2 > known && known * 2 > unknown, "known {known:?}, unknown {unknown:?}");
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn passwords_have_a_length_and_no_other_rule_and_nothing_is_cut_off() {
+    let app = TestApp::start().await;
+    let long = "ä".repeat(127);
+    for (n, password) in
+        ["8 zeichn", &"x".repeat(64), &format!("{long}a"), "        x", "🐎🐎🐎🐎🐎🐎🐎🐎", "kleinbuchstaben"].iter().enumerate()
+    {
+        let phone = format!("1350000030{n}");
+        let body = json!({"phone": phone, "password": password});
+        app.http.json(None, "/api/user/register", &body).await.data();
+        app.http.json(None, "/api/user/login", &body).await.data();
+        // One letter less or another case is another password.
+        let cut: String = password.chars().take(password.chars().count() - 1).collect();
+        let wrong = app.http.json(None, "/api/user/login", &json!({"phone": phone, "password": cut})).await;
+        assert_eq!(wrong.code(), "BAD_CREDENTIALS", "{password}");
+    }
+    for password in ["1234567", "12345678", "password", "Password1", &"x".repeat(129), &"🐎".repeat(129)] {
+        let answer = app.http.json(None, "/api/user/register", &json!({"phone": "13500000399", "password": password})).await;
+        assert_eq!(
+            (answer.status.as_u16(), answer.code().as_str()),
+            (422, "INVALID"),
+            "{}",
+            password.chars().take(20).collect::<String>()
+        );
+        assert!(answer.json()["data"]["fields"]["password"].is_string());
+    }
+    let began = Instant::now();
+    let huge =
+        app.http.json(None, "/api/user/register", &json!({"phone": "13500000399", "password": "x".repeat(1024 * 1024)})).await;
+    assert!(huge.status == 413 && began.elapsed() < Duration::from_secs(5), "{}", huge.status);
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hashes_have_the_recommended_cost_and_a_salt_of_their_own() {
+    let app = TestApp::start().await;
+    for phone in ["13500000401", "13500000402"] {
+        app.http.json(None, "/api/user/register", &json!({"phone": phone, "password": "korrekt pferd"})).await.data();
+    }
+    let mut db = app.sqlite().await;
+    let hashes: Vec<String> =
+        sqlx::query_scalar("SELECT password_hash FROM users WHERE phone LIKE '1350000040%'").fetch_all(&mut db).await.unwrap();
+    assert_eq!(hashes.len(), 2);
+    assert!(hashes.iter().all(|h| h.starts_with("$argon2id$v=19$m=19456,t=2,p=1$")), "{hashes:?}");
+    let salts: BTreeSet<&str> = hashes.iter().map(|h| h.split('$').nth(4).unwrap()).collect();
+    assert!(salts.len() == 2 && salts.iter().all(|s| s.len() >= 22), "{salts:?}");
+    app.finish().await;
+}
+
+/// 120 logins at once: no matter of seconds, which this machine cannot judge, but of who gets an answer at all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_at_the_login_is_told_busy_or_served_and_purchases_go_on() {
+    let app = TestApp::start().await;
+    let (voucher, buyers) = (app.sale(50).await, app.buyers(50).await);
+    let logins = futures_util::future::join_all((0..120).map(|n| {
+        let body = json!({"phone": format!("1350001{n:04}"), "password": "falsches pferd"});
+        let http = app.http.clone();
+        async move { http.json(None, "/api/user/login", &body).await }
+    }));
+    let purchases = async {
+        let mut slowest = Duration::ZERO;
+        for buyer in &buyers {
+            let began = Instant::now();
+            app.admitted(&app.buy_for_sure(buyer, voucher).await);
+            slowest = slowest.max(began.elapsed());
+        }
+        slowest
+    };
+    let (answers, slowest) = tokio::join!(logins, purchases);
+    let mut busy = 0;
+    for answer in &answers {
+        if answer.status == 503 || answer.status == 429 {
+            assert!(answer.header("retry-after").parse::<u64>().is_ok_and(|s| s > 0));
+            busy += 1;
+        } else {
+            assert_eq!(answer.code(), "BAD_CREDENTIALS");
+        }
+    }
+    assert!(busy < answers.len(), "some are served");
+    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_shop_has_no_user_and_a_password_is_never_on_a_command_line() {
+    let dir = short_dir();
+    let mut server = Process::serve(dir.path(), &[]).await;
+    assert_eq!(server.printed, Vec::<String>::new(), "nothing is printed that opens a door");
+    for (phone, password) in [("13800000001", "admin"), ("13800000002", "admin123"), ("13800000002", "password")] {
+        let answer = server.http.json(None, "/api/user/login", &json!({"phone": phone, "password": password})).await;
+        assert_eq!(answer.code(), "BAD_CREDENTIALS");
+    }
+    assert_eq!(server.terminate().await, 0);
+    let help = std::process::Command::new(crate::support::process::BINARY).args(["user", "add", "--help"]).output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    assert!(help.contains("--phone") && !help.contains("--password"), "{help}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_login_leads_to_our_own_paths_only() {
+    let app = TestApp::start().await;
+    let body = json!({"phone": "13500000501", "password": "korrekt pferd"});
+    app.http.json(None, "/api/user/register", &body).await.data();
+    let login = async |next: &str| {
+        let next: String = form_urlencoded::byte_serialize(next.as_bytes()).collect();
+        let answer = app.http.form(None, "/login", &format!("phone=13500000501&password=korrekt+pferd&next={next}")).await;
+        assert_eq!(answer.status, 303, "{next}: {}", answer.text());
+        answer.header("location").to_owned()
+    };
+    assert_eq!(login("/orders?cursor=1").await, "/orders?cursor=1");
+    for evil in [
+        "https://evil.example",
+        "//evil.example",
+        "/\\evil.example",
+        "javascript:alert(1)",
+        "/a\r\nSet-Cookie: zq=1",
+        "\\\\evil.example",
+        "/\t/evil.example",
+        "evil.example",
+    ] {
+        assert_eq!(login(evil).await, "/", "{evil}");
+        let next: String = form_urlencoded::byte_serialize(evil.as_bytes()).collect();
+        let page = app.http.page(None, &format!("/login?next={next}")).await.text();
+        assert!(!page.contains("evil.example\"") && !page.contains("javascript:"), "{evil}: {page}");
+    }
+    app.finish().await;
+}
