@@ -54,6 +54,13 @@ pub const CATALOGUE: &[Meter] = &[
     ),
     meter("seckill_audits_total", Kind::Counter, Unit::Count, "Sales that this process compared with their orders."),
     meter("seckill_rebuilds_total", Kind::Counter, Unit::Count, "Gates that this process built anew, by reason."),
+    meter("seckill_redis_breaker_open", Kind::Gauge, Unit::Count, "1 while the circuit breaker in front of Redis is open."),
+    meter(
+        "seckill_redis_breaker_opened_total",
+        Kind::Counter,
+        Unit::Count,
+        "Times that a silent Redis opened the circuit breaker.",
+    ),
     meter("seckill_build_info", Kind::Gauge, Unit::Count, "Always 1; the label names the version."),
     meter(
         "seckill_captchas_total",
@@ -209,6 +216,8 @@ impl Meters {
         counter!("seckill_audits_total").increment(0);
         counter!("seckill_rebuilds_total", "reason" => "first").increment(0);
         gauge!("seckill_drift_units").set(0);
+        gauge!("seckill_redis_breaker_open").set(0);
+        counter!("seckill_redis_breaker_opened_total").increment(0);
         for outcome in ["asked", "right", "wrong"] {
             counter!("seckill_captchas_total", "outcome" => outcome).increment(0);
         }
