@@ -38,6 +38,8 @@ pub struct Money {
 /// Everything at rest.
 #[derive(Debug, Clone, Default)]
 pub struct AtRest {
+    /// When the books began to be read; none: after everything else.
+    pub read_at: Option<u64>,
     pub rows: BTreeMap<i64, Row>,
     pub sales: BTreeMap<i64, SaleAtRest>,
     /// What its ticket says of each told id.
@@ -285,8 +287,9 @@ fn verdicts(judged: &Judged, wrong: &mut Vec<String>) {
         }
         seen.entry(push.shown.order).or_default().push((None, push.at, Some(&push.shown), false));
     }
+    let at = judged.rest.read_at.unwrap_or(u64::MAX);
     for (id, row) in &judged.rest.rows {
-        seen.entry(*id).or_default().push((Some(u64::MAX), u64::MAX, Some(&row.shown), false));
+        seen.entry(*id).or_default().push((Some(at), at, Some(&row.shown), false));
     }
     for (id, mut looks) in seen {
         looks.sort_by_key(|look| look.1);

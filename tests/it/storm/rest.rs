@@ -102,6 +102,7 @@ impl World {
         // Unpaid orders still end by themselves: what is read in several steps is of one moment when nothing changed meanwhile.
         for _ in 0..20 {
             let before = self.versions().await;
+            rest.read_at = Some(self.history.now());
             self.read_books(&mut rest).await;
             rest.left_over = self.left_over().await;
             if self.versions().await == before && rest.left_over.values().all(|left| *left == 0) {
