@@ -63,10 +63,9 @@ pub struct Judged {
     pub wrongs: Vec<String>,
     /// When stock and holders of a gate did not make its total.
     pub sums: Vec<(u64, String)>,
+    /// The gates have to be open again this many ms after the last fault.
+    pub open_within: u64,
 }
-
-/// The gate has to be open again this long after the last fault.
-const OPEN_WITHIN_MS: u64 = 10_000;
 
 /// A gate whose key was deleted fits again within this, in microseconds: another fault may stand in its way.
 const MENDED_WITHIN: u64 = 30_000_000;
@@ -460,7 +459,7 @@ fn rest(judged: &Judged, wrong: &mut Vec<String>) {
     }
     match judged.rest.open_after {
         None => wrong.push(String::from("the gates never opened again after the last fault")),
-        Some(ms) if ms > OPEN_WITHIN_MS => wrong.push(format!("the gates were open {ms} ms after the last fault")),
+        Some(ms) if ms > judged.open_within => wrong.push(format!("the gates were open {ms} ms after the last fault")),
         Some(_) => {}
     }
 }

@@ -44,6 +44,7 @@ fn good() -> Judged {
             buy(3, 100, no("DUPLICATE", Some(13))),
         ],
         pushes: vec![Push { client: 1, at: 45, shown: shown(11, "PENDING", 1, "") }],
+        open_within: 10_000,
         ..Judged::default()
     };
     let rest = &mut judged.rest;

@@ -115,6 +115,8 @@ async fn settle(world: &Arc<World>, stop: &AtomicBool, crowd: Vec<tokio::task::J
         world.history.wrong(&format!("the servers ended with {codes:?}"));
     }
     let history = &world.history;
+    // Ten seconds, where the machine is the storm's own; in a run of all tests others take its time.
+    let open_within = if number("SECKILL_STORM_SECONDS").is_some() { 10_000 } else { 40_000 };
     let judged = Judged {
         calls: history.calls(),
         pushes: history.pushes(),
@@ -122,6 +124,7 @@ async fn settle(world: &Arc<World>, stop: &AtomicBool, crowd: Vec<tokio::task::J
         rest,
         wrongs: history.wrongs(),
         sums: history.sums(),
+        open_within,
     };
     let wrong = judge(&judged);
     (judged, wrong)
