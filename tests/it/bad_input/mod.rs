@@ -207,12 +207,12 @@ async fn thousands_of_bad_requests_are_refused_in_our_words_and_change_nothing()
     let (count, seed, began) = (wanted(), seed(), Instant::now());
     let (app, world) = open().await;
     let before = kept(&app, &world).await;
-    let faults = std::sync::Mutex::new(BTreeMap::new());
+    let (faults, again) = (std::sync::Mutex::new(BTreeMap::new()), std::sync::atomic::AtomicUsize::new(0));
     let seen = std::sync::Mutex::new((BTreeMap::<(&str, u16), usize>::new(), BTreeSet::new()));
     futures_util::stream::iter(0..count)
         .for_each_concurrent(24, async |n| {
             let case = nth(&world, seed, n);
-            let answer = wire::send(&app.http, &case).await;
+            let answer = wire::send(&app.http, &app.base, &case, &again).await;
             let wrong = match &answer {
                 Ok(answer) => fault(&case, answer),
                 Err(error) => Some(error.clone()),
@@ -237,6 +237,9 @@ async fn thousands_of_bad_requests_are_refused_in_our_words_and_change_nothing()
         .await;
     let (by_surface, distinct) = seen.into_inner().unwrap();
     let faults = faults.into_inner().unwrap();
+    let again = again.into_inner();
+    figure(&format!("sent again on a new connection: {again}"));
+    assert!(again * 100 <= count, "{again} of {count} requests met a closed connection");
     let sent: usize = by_surface.values().sum();
     figure(&format!(
         "bad input: {sent} requests, {} different, seed {seed}, {} s: {by_surface:?}",

@@ -4,6 +4,7 @@
 use http::Method;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -14,13 +15,19 @@ use super::{figure, open, seed, wanted};
 use crate::support::http::{Answer, Http};
 use crate::support::socket::Socket;
 
-/// Sends a case as it is.
-pub async fn send(http: &Http, case: &Case) -> Result<Answer, String> {
+/// Sends a case as it is. The shop closes a connection whose body it did not read, and a pool may just then put the next
+/// request on it: that one is sent again on a connection of its own, once, and counted in `again`.
+pub async fn send(http: &Http, base: &str, case: &Case, again: &AtomicUsize) -> Result<Answer, String> {
     let headers: Vec<(&str, http::HeaderValue)> =
         case.headers.iter().filter_map(|(name, value)| Some((*name, http::HeaderValue::from_bytes(value).ok()?))).collect();
     let path: http::Uri = case.path.parse().map_err(|e| format!("the test's own path: {e}"))?;
     let path = path.path_and_query().map_or_else(String::new, ToString::to_string);
-    http.try_send_raw(case.method.clone(), &path, headers, case.body.clone()).await
+    let first = http.try_send_raw(case.method.clone(), &path, headers.clone(), case.body.clone()).await;
+    if first.as_ref().is_err_and(|error| error.contains("SendRequest")) {
+        again.fetch_add(1, Ordering::Relaxed);
+        return Http::new(base).try_send_raw(case.method.clone(), &path, headers, case.body.clone()).await;
+    }
+    first
 }
 
 /// The status of whatever comes back; none when the connection is closed without a word.
