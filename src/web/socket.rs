@@ -248,8 +248,7 @@ impl Conversation {
                         desk = Some(DeskFeed::new(self.chrome.clone(), voucher_id));
                         looks.reset_immediately();
                     }
-                    Some(FromClient::Desk { .. }) => self.malformed().await?,
-                    Some(FromClient::Auth { .. }) | None => self.malformed().await?,
+                    Some(FromClient::Desk { .. } | FromClient::Auth { .. }) | None => self.malformed().await?,
                 },
             }
         }

@@ -157,9 +157,8 @@ async fn decided(
     word: &str,
     done: Result<BuriedLetter, LetterError>,
 ) -> Result<Response, Problem> {
-    let error = match done {
-        Ok(_) => return Ok(Redirect::to(&format!("/admin/dead-letters?done={word}")).into_response()),
-        Err(error) => error,
+    let Err(error) = done else {
+        return Ok(Redirect::to(&format!("/admin/dead-letters?done={word}")).into_response());
     };
     let chrome = Chrome { path: String::from("/admin/dead-letters"), ..chrome };
     let page = async || letters_page(state, chrome, None, Said::default()).await;

@@ -117,7 +117,9 @@ async fn table(state: AppState, id: VoucherId) -> Result<Response, Problem> {
             },
         };
         let mut text = if after == 0 { format!("\u{feff}{HEAD}") } else { String::new() };
-        lines.iter().for_each(|line| row(&mut text, line));
+        for line in &lines {
+            row(&mut text, line);
+        }
         let next = lines.last().map(|line| (state, None, line.id));
         if text.is_empty() { None } else { Some((Ok(Bytes::from(text)), next)) }
     });
