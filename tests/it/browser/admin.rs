@@ -8,18 +8,18 @@ use crate::support::app::TestApp;
 use crate::support::browser::{Browser, Script};
 
 /// A time as a field of the form takes it, in the zone that the form is read in.
-async fn typed_time(app: &TestApp, browser: &Browser, from_now: i64) -> String {
+pub(super) async fn typed_time(app: &TestApp, browser: &Browser, from_now: i64) -> String {
     let zone = browser.find("input[name='timeZone']").await.prop("value").await.unwrap().unwrap();
     let at = Millis(app.clock.now().0 + from_now * 1_000).in_zone(&TimeZone::get(&zone).unwrap());
     at.strftime("%Y-%m-%dT%H:%M").to_string()
 }
 
 /// A field for times takes no plain typing.
-async fn set_time(browser: &Browser, field: &str, value: &str) {
+pub(super) async fn set_time(browser: &Browser, field: &str, value: &str) {
     browser.js(&format!("(document.getElementById({field:?}).value = {value:?})")).await;
 }
 
-async fn value_of(browser: &Browser, field: &str) -> String {
+pub(super) async fn value_of(browser: &Browser, field: &str) -> String {
     browser.find(&format!("#{field}")).await.prop("value").await.unwrap().unwrap_or_default()
 }
 

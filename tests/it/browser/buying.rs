@@ -148,12 +148,12 @@ async fn the_keyboard_alone_is_enough_to_buy(script: Script) {
     app.finish().await;
 }
 
-async fn press(browser: &Browser, keys: impl Into<TypingData>) {
+pub(super) async fn press(browser: &Browser, keys: impl Into<TypingData>) {
     browser.driver().action_chain().send_keys(keys).perform().await.unwrap();
 }
 
 /// Goes from element to element until it stands on the one whose attribute has this value.
-async fn tab_to(browser: &Browser, attribute: &'static str, value: &str) {
+pub(super) async fn tab_to(browser: &Browser, attribute: &'static str, value: &str) {
     for _ in 0..40 {
         press(browser, Key::Tab).await;
         let here = browser.driver().active_element().await.unwrap();

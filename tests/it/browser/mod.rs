@@ -1,7 +1,12 @@
 //! What a person sees: the pages in a real Chromium, with their scripts and without them.
 
 mod admin;
+mod axe;
 mod buying;
+mod desk;
+mod form;
+mod keyboard;
+mod pages;
 mod state;
 mod text;
 
