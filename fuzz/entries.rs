@@ -83,11 +83,9 @@ pub fn typed(data: &[u8]) {
     if let Ok(id) = text.parse::<OrderId>() {
         assert!(id.0 > 0 && id.to_string() == text);
     }
-    for read in [text.parse::<UserId>().map(|i| i.0), text.parse::<ShopId>().map(|i| i.0), text.parse::<VoucherId>().map(|i| i.0)]
-    {
-        if let Ok(id) = read {
-            assert!((1..1 << 53).contains(&id) && id.to_string() == text);
-        }
+    let read = [text.parse::<UserId>().map(|i| i.0), text.parse::<ShopId>().map(|i| i.0), text.parse::<VoucherId>().map(|i| i.0)];
+    for id in read.into_iter().flatten() {
+        assert!((1..1 << 53).contains(&id) && id.to_string() == text);
     }
     if let Ok(phone) = Phone::parse(text) {
         assert!(phone.as_str() == text && text.len() == 11 && !format!("{phone:?}").contains(text));

@@ -114,7 +114,7 @@ impl Postgres {
         let mut keeper =
             command.args(["-c", KEEPER, "keeper"]).process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let out = keeper.stdout.take().context("no pipe")?;
-        let line = timeout(Duration::from_secs(60), BufReader::new(out).lines().next_line()).await??;
+        let line = timeout(Duration::from_mins(1), BufReader::new(out).lines().next_line()).await??;
         let dir = line.context("PostgreSQL (initdb and postgres) is needed: apt-get install postgresql")?;
         Ok(Self { keeper, dir })
     }
@@ -148,5 +148,5 @@ pub async fn listening(child: &mut Child) -> anyhow::Result<String> {
         }
         bail!("it ended before it listened")
     };
-    timeout(Duration::from_secs(60), ready).await.context("no ready line within a minute")?
+    timeout(Duration::from_mins(1), ready).await.context("no ready line within a minute")?
 }

@@ -66,10 +66,10 @@ async fn connections(settings: &Settings, shop: &mut Shop, report: &mut Report) 
         let voucher = shop.sale(settings.units).await?;
         let buyers = &shop.buyers[..settings.clicks.min(shop.buyers.len())];
         let burst = |target, voucher| Burst { target, voucher, buyers, connections: *count, rate: None };
-        let heard = burst(&target, voucher).run().await?;
+        let ours = burst(&target, voucher).run().await?;
         let ceiling = burst(&empty.target, 1).run().await?.per_second();
-        say(&format!("growth: {count} connections, {:.0} decisions a second", heard.per_second()));
-        table.rows.push(vec![number(*count as u64), heard.per_second(), heard.p99_ms, ceiling, heard.per_second() / ceiling]);
+        say(&format!("growth: {count} connections, {:.0} decisions a second", ours.per_second()));
+        table.rows.push(vec![number(*count as u64), ours.per_second(), ours.p99_ms, ceiling, ours.per_second() / ceiling]);
     }
     report.tables.push(table);
     Ok(())

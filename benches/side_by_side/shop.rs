@@ -170,7 +170,8 @@ impl Shop {
     pub async fn sale(&mut self, units: usize) -> anyhow::Result<i64> {
         if self.admin.is_empty() {
             let login = serde_json::json!({"phone": ADMIN, "password": PASSWORD});
-            self.admin = self.post("/api/user/login", "", &login).await?.as_str().context("no token")?.to_owned();
+            let token = self.post("/api/user/login", "", &login).await?;
+            self.admin = String::from(token.as_str().context("no token")?);
         }
         let now = seckill::clock::Clock::default().now();
         let sale = serde_json::json!({

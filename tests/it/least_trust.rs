@@ -79,12 +79,12 @@ async fn a_redis_user_without_the_dangerous_commands_and_a_role_that_is_no_super
     }
     let database = fresh_database().await;
     let mut owner = sqlx::PgConnection::connect(&database).await.unwrap();
-    let role = format!("shop{}", std::process::id());
-    let make = given("CREATE ROLE seckill").replace("seckill", &role).replace("PASSWORD 'PASSWORD'", "PASSWORD 'geheim'");
+    let shop_role = format!("shop{}", std::process::id());
+    let make = given("CREATE ROLE seckill").replace("seckill", &shop_role).replace("PASSWORD 'PASSWORD'", "PASSWORD 'geheim'");
     sqlx::raw_sql(sqlx::AssertSqlSafe(make)).execute(&mut owner).await.unwrap();
-    let grant = given("GRANT CREATE, USAGE ON SCHEMA public TO seckill").replace("seckill", &role);
+    let grant = given("GRANT CREATE, USAGE ON SCHEMA public TO seckill").replace("seckill", &shop_role);
     sqlx::raw_sql(sqlx::AssertSqlSafe(grant)).execute(&mut owner).await.unwrap();
-    let as_role = with_user(&database, &role);
+    let as_role = with_user(&database, &shop_role);
     let mut shop = sqlx::PgConnection::connect(&as_role).await.unwrap();
     let special: bool = sqlx::query_scalar(
         "SELECT rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication FROM pg_roles WHERE rolname = current_user",

@@ -51,9 +51,9 @@ async fn while_redis_is_silent_only_the_first_click_waits_and_pages_come_at_once
 
     for hangs in [true, false] {
         if hangs {
-            redis.freeze()
+            redis.freeze();
         } else {
-            redis.kill()
+            redis.kill();
         }
         let started = Instant::now();
         let first = app.buy(&buyers[0], voucher).await;
@@ -68,9 +68,9 @@ async fn while_redis_is_silent_only_the_first_click_waits_and_pages_come_at_once
         assert!(page.status == 200 && page.text().contains("data-action=\"logout\""));
         assert_eq!(app.http.get("/readyz").await.status, 503);
         if hangs {
-            redis.thaw()
+            redis.thaw();
         } else {
-            redis.start_again().await
+            redis.start_again().await;
         }
         let back = Instant::now();
         app.admitted_or_held(&app.buy_for_sure(&buyers[2], voucher).await);

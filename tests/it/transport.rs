@@ -42,13 +42,12 @@ async fn silent_slow_and_trickling_clients_are_dropped_and_others_are_served_mea
         stream.write_all(head).await.unwrap();
         let mut byte = [0; 1];
         loop {
-            let heard = tokio::time::timeout(Duration::from_secs(3), stream.read(&mut byte)).await;
-            match heard {
+            let told = tokio::time::timeout(Duration::from_secs(3), stream.read(&mut byte)).await;
+            match told {
                 Ok(Ok(0) | Err(_)) => return,
-                Ok(Ok(_)) => {}
                 // One more byte of a header, or of the body, every three seconds.
                 Err(_) if kind > 0 => drop(stream.write_all(b"a").await),
-                Err(_) => {}
+                Ok(Ok(_)) | Err(_) => {}
             }
             assert!(started.elapsed() < Duration::from_secs(16), "kind {kind} is still there");
         }

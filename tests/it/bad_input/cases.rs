@@ -76,7 +76,7 @@ impl Case {
     }
 
     /// As a browser posts a form of our own page.
-    fn from_page(self, token: &str) -> Self {
+    fn in_a_page(self, token: &str) -> Self {
         self.with("cookie", format!("seckill_session={token}")).with("sec-fetch-site", "same-origin").with("accept", "text/html")
     }
 }
@@ -116,7 +116,7 @@ fn ids(w: &mut Words, world: &World) -> Case {
     }
     let (before, after) = w.one(WRITES);
     let path = format!("{before}{id}{after}");
-    if before.starts_with("/api") { post(&path, JSON, "").by(who) } else { post(&path, FORM, "").from_page(who) }
+    if before.starts_with("/api") { post(&path, JSON, "").by(who) } else { post(&path, FORM, "").in_a_page(who) }
 }
 
 fn purchase(w: &mut Words, world: &World) -> Case {
@@ -187,7 +187,9 @@ fn queries(w: &mut Words, world: &World) -> Case {
     for _ in 0..=w.below(3) {
         let value = if w.below(2) == 0 { w.text() } else { w.no_id() };
         let value: String = value.chars().take(400).collect();
-        query.push_str(&format!("&{}={}", w.one(names), w.encoded(&value)));
+        for part in ["&", w.word(names), "=", &w.encoded(&value)] {
+            query.push_str(part);
+        }
     }
     let who = if w.below(2) == 0 { &world.admin } else { &world.buyer };
     get(format!("{path}?{query}")).by(who).with("accept", *w.one(&["text/html", "application/json", "*/*", ""]))
@@ -243,7 +245,7 @@ fn account_forms(w: &mut Words, world: &World) -> Case {
     };
     let kind = *w.one(&[FORM, FORM, FORM, "multipart/form-data; boundary=x", "text/plain", JSON]);
     let who = if w.below(2) == 0 { "nobody" } else { &world.buyer };
-    post(path, kind, body).from_page(who)
+    post(path, kind, body).in_a_page(who)
 }
 
 /// The fields of a sale with `wrong` in place of one of them.
@@ -276,7 +278,7 @@ fn voucher_json(w: &mut Words, world: &World) -> Case {
     let quoted = |text: &str| serde_json::to_string(text).unwrap();
     let (field, wrong) = match w.below(6) {
         0 => (*w.one(TIMES), quoted(&w.no_time())),
-        1 => ("title", quoted(*w.one(&["", " ", "\u{0}", "\u{202e}a", "a\nb", "\u{1b}[1m"]))),
+        1 => ("title", quoted(w.word(&["", " ", "\u{0}", "\u{202e}a", "a\nb", "\u{1b}[1m"]))),
         2 => ("title", quoted(&"店".repeat(101 + w.below(900)))),
         3 => (*w.one(&["stock_left", "id", "epoch", "version", "status", "sold", "Stock", "x"]), String::from("1")),
         _ => (*w.one(NUMBERS), w.no_number()),
@@ -309,7 +311,7 @@ fn voucher_form(w: &mut Words, world: &World) -> Case {
     };
     let wrong = form_urlencoded::byte_serialize(wrong.as_bytes()).collect::<String>();
     let body = if w.below(8) == 0 { w.bytes(500) } else { sale(world, field, &wrong, true).into_bytes() };
-    post("/admin/vouchers/new", FORM, body).from_page(if w.below(6) == 0 { &world.buyer } else { &world.admin })
+    post("/admin/vouchers/new", FORM, body).in_a_page(if w.below(6) == 0 { &world.buyer } else { &world.admin })
 }
 
 fn desk_forms(w: &mut Words, world: &World) -> Case {
@@ -321,11 +323,14 @@ fn desk_forms(w: &mut Words, world: &World) -> Case {
     let mut body = String::new();
     for field in fields {
         let value = if *field == "title" || *field == "rules" { w.text() } else { format!("x{}", w.no_id()) };
-        body.push_str(&format!("{field}={}&", form_urlencoded::byte_serialize(value.as_bytes()).collect::<String>()));
+        let value: String = form_urlencoded::byte_serialize(value.as_bytes()).collect();
+        for part in [field, "=", &value, "&"] {
+            body.push_str(part);
+        }
     }
     // Somebody who may not, or somebody who may and says nonsense. The end of a sale needs no more than a click: a buyer's only.
     let who = if what == "end" || w.below(3) == 0 { &world.buyer } else { &world.admin };
-    post(&format!("/admin/vouchers/{}/{what}", world.voucher), FORM, body).from_page(who)
+    post(&format!("/admin/vouchers/{}/{what}", world.voucher), FORM, body).in_a_page(who)
 }
 
 fn notices(w: &mut Words, world: &World) -> Case {
@@ -359,15 +364,15 @@ fn notices(w: &mut Words, world: &World) -> Case {
             let body = match w.below(4) {
                 0 => w.no_json(),
                 1 => {
-                    good.replace("4900", *w.one(&["\"4900\"", "4900.0", "1e9", "null", "{}", "9223372036854775808"])).into_bytes()
+                    good.replace("4900", w.word(&["\"4900\"", "4900.0", "1e9", "null", "{}", "9223372036854775808"])).into_bytes()
                 }
                 2 => good
                     .replace(
                         &world.order.to_string(),
-                        *w.one(&["0", "-1", "01", "１", "", "9223372036854775808", " 1", "1e3", "\\u0000"]),
+                        w.word(&["0", "-1", "01", "１", "", "9223372036854775808", " 1", "1e3", "\\u0000"]),
                     )
                     .into_bytes(),
-                _ => good.replace("fuzz", *w.one(&["", "a b", "\\n", "\\u0000", "店"])).into_bytes(),
+                _ => good.replace("fuzz", w.word(&["", "a b", "\\n", "\\u0000", "店"])).into_bytes(),
             };
             // What is no notice at all: another type is answered and ignored.
             (signed(&body), seconds.to_string(), body)

@@ -47,9 +47,12 @@ fn input() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![3 => near, 1 => prop::collection::vec(any::<u8>(), 0..300), 1 => ".{0,60}".prop_map(String::into_bytes)]
 }
 
+/// What a fuzzer is pointed at.
+type Entry = fn(&[u8]);
+
 #[test]
 fn every_entry_of_the_fuzzers_holds_for_random_bytes_and_near_misses() {
-    let targets: &[(&str, fn(&[u8]))] = &[
+    let targets: &[(&str, Entry)] = &[
         ("stream_entry", entries::stream_entry),
         ("notice", entries::notice),
         ("socket_message", entries::socket_message),
@@ -60,7 +63,9 @@ fn every_entry_of_the_fuzzers_holds_for_random_bytes_and_near_misses() {
     let each = u32::try_from(wanted() / 5).unwrap();
     let mut ran = 0_u32;
     for (name, entry) in targets {
-        SEEDS.iter().for_each(|seed| entry(seed.as_bytes()));
+        for seed in SEEDS {
+            entry(seed.as_bytes());
+        }
         let count = std::cell::Cell::new(0);
         let config = Config { cases: each, failure_persistence: None, ..Config::default() };
         let outcome = TestRunner::new(config).run(&input(), |bytes| {

@@ -169,6 +169,10 @@ impl Words {
         of.choose(&mut self.rng).unwrap()
     }
 
+    pub fn word<'w>(&mut self, of: &[&'w str]) -> &'w str {
+        of.choose(&mut self.rng).copied().unwrap()
+    }
+
     pub fn bytes(&mut self, most: usize) -> Vec<u8> {
         let mut bytes = vec![0; self.below(most + 1)];
         self.rng.fill_bytes(&mut bytes);

@@ -72,8 +72,8 @@ async fn a_sale_outlives_a_primary(mut servers: Servers, app: TestApp) {
     assert_eq!(sale.stock_left, 0);
     // The dead one comes back as a replica: everybody stays where the sale is.
     servers.start_again(dead).await;
-    let last = app.buyer().await;
-    assert_eq!(app.buy_for_sure(&last, voucher).await.json()["code"], "SOLD_OUT");
+    let one_more = app.buyer().await;
+    assert_eq!(app.buy_for_sure(&one_more, voucher).await.json()["code"], "SOLD_OUT");
     app.finish().await;
 }
 

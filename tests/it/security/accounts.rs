@@ -24,7 +24,9 @@ async fn ten_thousand_tokens_are_long_never_alike_and_kept_as_hashes() {
     // Each letter of each place but the last is about as frequent as the others: 156 of 10,000, give or take six deviations.
     for place in 0..21 {
         let mut count = [0_u32; 256];
-        tokens.iter().for_each(|t| count[usize::from(t.as_bytes()[place])] += 1);
+        for token in &tokens {
+            count[usize::from(token.as_bytes()[place])] += 1;
+        }
         let met: Vec<u32> = count.into_iter().filter(|n| *n > 0).collect();
         assert!(met.len() == 64 && met.iter().all(|n| (80..235).contains(n)), "place {place}: {met:?}");
     }

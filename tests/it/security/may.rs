@@ -262,7 +262,7 @@ async fn no_spelling_of_an_admins_address_lets_a_user_in() {
                 ("x-original-url", &path),
             ];
             let answer = app.http.send(method.parse().unwrap(), &odd, &headers, "").await;
-            assert!(matches!(answer.status.as_u16(), 400 | 403 | 404 | 405), "{method} {odd}: {}", answer.status);
+            assert!(matches!(answer.status.as_u16(), 400 | 403..=405), "{method} {odd}: {}", answer.status);
             tried += 1;
         }
         // The method that a header names is not the one that counts.
@@ -271,7 +271,7 @@ async fn no_spelling_of_an_admins_address_lets_a_user_in() {
             .http
             .send(other, &path, &[("cookie", &cookie), ("sec-fetch-site", "same-origin"), ("x-http-method-override", method)], "")
             .await;
-        assert!(matches!(answer.status.as_u16(), 403 | 404 | 405), "{method} {path}: {}", answer.status);
+        assert!(matches!(answer.status.as_u16(), 403..=405), "{method} {path}: {}", answer.status);
     }
     assert!(tried > 200, "{tried}");
     app.finish().await;
