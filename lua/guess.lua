@@ -17,6 +17,7 @@ guesses = guesses + 1
 local over, wait = guesses - tonumber(ARGV[2]), 0
 -- Doubled with each guess; the exponent is bounded, or the number would grow past what Lua counts.
 if over >= 0 then wait = math.min(tonumber(ARGV[3]) * 2 ^ math.min(over, 30), tonumber(ARGV[4])) end
-redis.call('HSET', KEYS[1], 'guesses', guesses, 'next', string.format('%d', now + wait))
+-- Without a wait nothing is written that a call with an earlier clock, on its way at the same time, would have to wait for.
+redis.call('HSET', KEYS[1], 'guesses', guesses, 'next', wait > 0 and string.format('%d', now + wait) or 0)
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
 return 0
