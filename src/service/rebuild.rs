@@ -18,6 +18,9 @@ use crate::service::stock_change::StockChange;
 use crate::shutdown::Shutdown;
 use crate::store::{Store, Tx};
 
+/// Why a rebuild gives way to one that began after it.
+pub const OUTRANKED: &str = "a later rebuild holds the gate";
+
 /// How often the drain looks at the stream.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -163,7 +166,7 @@ impl Rebuilds {
         // 2: stamped into the gate; a late close or load with a lower number finds it and is refused.
         Ok(match self.gate.close(voucher, number).await? {
             Close::Closed { last_id } => Shut::By(Claim { number, seen, last_id }),
-            Close::Refused => Shut::Not(Rebuilt::GivenUp("a later rebuild holds the gate")),
+            Close::Refused => Shut::Not(Rebuilt::GivenUp(OUTRANKED)),
         })
     }
 
@@ -225,7 +228,7 @@ impl Rebuilds {
             end: sale.end,
         };
         if !self.gate.load(&load).await? {
-            return Ok(Rebuilt::GivenUp("a later rebuild holds the gate"));
+            return Ok(Rebuilt::GivenUp(OUTRANKED));
         }
         fail_point("rebuild-after-load");
         if let Err(error) = tx.commit().await {
@@ -247,7 +250,7 @@ impl Rebuilds {
             metrics::counter!("seckill_rebuilds_total", "reason" => reason).increment(1);
             Ok(Rebuilt::Open(number))
         } else {
-            Ok(Rebuilt::GivenUp("a later rebuild holds the gate"))
+            Ok(Rebuilt::GivenUp(OUTRANKED))
         }
     }
 

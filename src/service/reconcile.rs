@@ -16,7 +16,7 @@ use crate::domain::ledger;
 use crate::domain::sale::Sale;
 use crate::gate::{Gate, GateSnapshot};
 use crate::service::ServiceError;
-use crate::service::rebuild::{Cause, Rebuilds, Rebuilt};
+use crate::service::rebuild::{Cause, OUTRANKED, Rebuilds, Rebuilt};
 use crate::service::sale_index::SaleIndex;
 use crate::store::Store;
 
@@ -244,6 +244,11 @@ impl Reconciler {
                         Ok(true)
                     }
                     Rebuilt::GivenUp(why) => {
+                        if why == OUTRANKED {
+                            // Another process is at it. With the same patience two that are slow would overtake each other for ever.
+                            let more = CLOSED_TOO_LONG.mul_f32(rand::random_range(0.0..2.0));
+                            self.closed().insert(sale.voucher, Instant::now() + more);
+                        }
                         tracing::info!(voucher.id = %sale.voucher, why, "rebuild given up; it is tried again");
                         Ok(false)
                     }

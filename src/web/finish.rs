@@ -48,11 +48,7 @@ pub async fn finish(State(state): State<AppState>, request: Request, next: Next)
     remember_choices(&seen, response.headers_mut());
     let pays_elsewhere = state.money.sandbox.is_none() && seen.uri.path().starts_with("/orders/");
     let policy = if pays_elsewhere { POLICY_OF_ORDERS } else { POLICY };
-    protect(is_api(seen.uri.path()), policy, response.headers_mut());
-    if state.public_url.is_tls() {
-        // Browsers take it only from TLS; without subdomains, which are not ours to decide about.
-        response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
-    }
+    protect(&state, is_api(seen.uri.path()), policy, response.headers_mut());
     response
 }
 
@@ -190,7 +186,11 @@ fn remember_choices(seen: &Seen, headers: &mut HeaderMap) {
 }
 
 /// The headers that every answer has. `private`: nobody may keep the answer, whatever it says itself.
-pub fn protect(private: bool, policy: HeaderValue, headers: &mut HeaderMap) {
+pub fn protect(state: &AppState, private: bool, policy: HeaderValue, headers: &mut HeaderMap) {
+    if state.public_url.is_tls() {
+        // Browsers take it only from TLS; without subdomains, which are not ours to decide about.
+        headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+    }
     let set: [(HeaderName, HeaderValue); 3] = [
         (CONTENT_SECURITY_POLICY, policy),
         (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),

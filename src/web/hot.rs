@@ -46,18 +46,18 @@ impl Hot {
 
 /// `POST /api/voucher-order/seckill/{voucherId}`
 pub async fn buy(State(hot): State<Hot>, request: Request) -> Response {
-    around(request, |request| checked(&hot, request)).await
+    around(&hot.0.0, request, |request| checked(&hot, request)).await
 }
 
 /// The same path with any other method.
-pub async fn other_method(request: Request) -> Response {
-    let mut response = around(request, async |_| Problem::MethodNotAllowed.into_response()).await;
+pub async fn other_method(State(hot): State<Hot>, request: Request) -> Response {
+    let mut response = around(&hot.0.0, request, async |_| Problem::MethodNotAllowed.into_response()).await;
     response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
     response
 }
 
 /// Number, head, words, headers: what stands around every answer.
-async fn around<F: Future<Output = Response>>(request: Request, run: impl FnOnce(Request) -> F) -> Response {
+async fn around<F: Future<Output = Response>>(state: &AppState, request: Request, run: impl FnOnce(Request) -> F) -> Response {
     let began = Instant::now();
     let method = observe::method_of(request.method());
     let lang = lang_of(request.uri().query(), request.headers());
@@ -71,7 +71,7 @@ async fn around<F: Future<Output = Response>>(request: Request, run: impl FnOnce
         finish::note(&problem, number, PATH);
         response = reply::problem(&problem, lang, number);
     }
-    finish::protect(true, finish::POLICY, response.headers_mut());
+    finish::protect(state, true, finish::POLICY, response.headers_mut());
     observe::record(method, PATH, response.status().as_u16(), began.elapsed().as_secs_f64());
     response.headers_mut().insert(request_id::HEADER, number);
     response

@@ -1,6 +1,6 @@
 //! Around every request: a span that puts its number into each line of the log, and its time into the figures.
 //!
-//! The click on "buy" has no layers and calls [`record`] itself. No lock and no allocation for a route that was seen before:
+//! The click on "buy" has no layers and calls `record` itself. No lock and no allocation for a route that was seen before:
 //! each thread keeps the handles of what it answered.
 
 use std::cell::RefCell;
