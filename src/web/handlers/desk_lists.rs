@@ -4,7 +4,6 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::domain::ids::{OrderId, UserId, VoucherId};
-use crate::domain::order::{CloseReason, Status};
 use crate::domain::user::Phone;
 use crate::domain::voucher::Voucher;
 use crate::service::dead_letters::LetterError;
@@ -12,6 +11,7 @@ use crate::store::{BuriedLetter, OrderFilter};
 use crate::web::error::Problem;
 use crate::web::extract::{Admin, Frame, PathId};
 use crate::web::fields::{Fields, QueryFields};
+use crate::web::handlers::admin_lists::order_filter;
 use crate::web::page::{Chrome, DiscardPage, LettersPage, ListPage, ReportPage, Said, UsersPage};
 use crate::web::state::AppState;
 
@@ -31,29 +31,15 @@ fn cursor(query: &Fields) -> Result<Option<i64>, Problem> {
 
 /// How a list of orders is narrowed, and the same as it stands in an address.
 fn narrowed(query: &Fields) -> Result<(OrderFilter, String), Problem> {
-    let status = match query.typed("status") {
-        "" => None,
-        "QUEUED" => Some(Status::Queued),
-        word => Some(Status::from_row(word).ok_or(Problem::Malformed)?),
-    };
-    let reason = match query.typed("closeReason") {
-        "" => None,
-        word => Some(CloseReason::from_row(word).ok_or(Problem::Malformed)?),
-    };
-    let live = match query.typed("live") {
-        "" => None,
-        "1" => Some(true),
-        "0" => Some(false),
-        _ => return Err(Problem::Malformed),
-    };
+    let filter = order_filter(query)?;
     let pairs = [
-        status.map(|s| format!("status={}", s.as_str())),
-        reason.map(|r| format!("closeReason={}", r.as_str())),
-        live.map(|live| format!("live={}", u8::from(live))),
+        filter.status.map(|s| format!("status={}", s.as_str())),
+        filter.reason.map(|r| format!("closeReason={}", r.as_str())),
+        filter.live.map(|live| format!("live={}", u8::from(live))),
     ];
     let pairs: Vec<String> = pairs.into_iter().flatten().collect();
     let text = if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) };
-    Ok((OrderFilter { status, reason, live }, text))
+    Ok((filter, text))
 }
 
 /// `/admin/vouchers/{id}/orders`
