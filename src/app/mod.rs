@@ -37,6 +37,8 @@ pub use data::{Data, open_store, seed_users};
 use services::Place;
 pub use services::Services;
 
+/// How long the start waits for its first look at the gates.
+const FIRST_LOOK_WITHIN: Duration = Duration::from_secs(5);
 /// How long a start waits for its first block of order ids.
 const FIRST_IDS_WITHIN: Duration = Duration::from_secs(3);
 
@@ -236,9 +238,13 @@ async fn start_workers(services: &Services, args: &ServeArgs, shutdown: &Shutdow
         has_looked: AtomicBool::default(),
         swept_at: Mutex::default(),
     };
-    // One round now, so that the sales are open when the ready line is printed; trouble is the loop's to repeat.
-    if let Err(error) = reconciler.round().await {
-        tracing::warn!(%error, "the gates could not be looked at");
+    // One round now, so that the sales are open when the ready line is printed; trouble is the loop's to repeat. Bounded: a
+    // rebuild drains for as long as it takes, and meanwhile pages, orders and BUSY are better than a closed port. A round
+    // that is given up is like one whose process died: the loop begins anew, with a number of its own.
+    match tokio::time::timeout(FIRST_LOOK_WITHIN, reconciler.round()).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the gates could not be looked at"),
+        Err(_) => tracing::warn!("a gate is still being rebuilt; its buyers hear BUSY until it is open"),
     }
     services.index.refresh().await.context("cannot read the sales")?;
     shutdown.spawn_loop("reconciler", crate::worker::reconciler::run(reconciler, services.nudge.clone(), shutdown.clone()));

@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::process::Command;
 
 use crate::support::process::{BINARY, Process};
+use crate::support::redis::TestRedis;
 use crate::support::shop::Shop;
 use crate::support::until;
 
@@ -93,4 +94,47 @@ async fn a_log_that_cannot_be_written_stops_neither_the_sale_nor_its_healing() {
     assert!(shop.verdicts(&server.http, &told).await.iter().all(|v| v == "PENDING"));
     shop.audited().await;
     assert_eq!(server.terminate().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rebuild_that_cannot_drain_yet_does_not_keep_a_starting_shop_from_answering() {
+    let redis = TestRedis::start().await;
+    let url = redis.url();
+    let mut shop = Shop::with(&["--redis-url", &url]).await;
+    let front = shop.serve(&["--roles", "web"]).await;
+    shop.seed(2).await;
+    let voucher = shop.sale(&front.http, 5).await;
+    let (told, _) = shop.click(&front.http, voucher, 0, 1, 1, Arc::default()).await;
+    // Somebody has the entry in hand and is slow, and the sale's gate is lost.
+    redis.ask::<redis::Value>("XREADGROUP GROUP g1 slow COUNT 1 STREAMS stream.orders:{0} >").await;
+    let pending: Vec<(String, String, u64, u64)> = redis.ask("XPENDING stream.orders:{0} g1 - + 1").await;
+    let keep = format!("XCLAIM stream.orders:{{0}} g1 slow 0 {} JUSTID", pending[0].0);
+    let holds = async {
+        loop {
+            redis.ask::<redis::Value>(&keep).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    redis.ask::<u64>(&format!("DEL seckill:{{0}}:sale:{voucher}")).await;
+    let begun = Instant::now();
+    let starts = async {
+        let both = shop.serve(&[]).await;
+        let took = begun.elapsed();
+        assert!((4..15).contains(&took.as_secs()), "the start waited {took:?}");
+        assert_eq!(both.http.get("/readyz").await.status, 503);
+        let path = format!("/api/voucher-order/seckill/{voucher}");
+        assert_eq!(both.http.post_as(&shop.buyers[1], &path).await.code(), "BUSY");
+        assert_eq!(both.http.page(None, "/").await.status, 200);
+        both
+    };
+    let both = tokio::select! {
+        both = starts => both,
+        never = holds => never,
+    };
+    // Let go: it is saved, the gate opens, and the rest is sold.
+    assert_eq!(shop.verdicts(&both.http, &told).await, ["PENDING"]);
+    until("the gate is open again", Duration::from_secs(30), async || both.http.get("/readyz").await.status == 200).await;
+    let (second, _) = shop.click(&both.http, voucher, 1, 2, 1, Arc::default()).await;
+    assert_eq!(second.len(), 1);
+    shop.verdicts(&both.http, &second).await;
 }
