@@ -129,9 +129,18 @@ async fn bodies_have_a_size_a_kind_and_methods_a_list() {
 async fn every_answer_carries_its_guards_and_a_shop_behind_tls_more_of_them() {
     for (url, tls) in [("http://127.0.0.1:8080", false), ("https://shop.example", true)] {
         let app = TestApp::on(On::Sqlite).with("--public-url", url).start().await;
-        for path in
-            ["/", "/login", "/nowhere", "/api/nowhere", "/healthz", "/static/x/app.css", "/static/../x", "/api/user/me", "/ws"]
-        {
+        for path in [
+            "/",
+            "/login",
+            "/nowhere",
+            "/api/nowhere",
+            "/healthz",
+            "/static/x/app.css",
+            "/static/../x",
+            "/api/user/me",
+            "/api/voucher-order/seckill/1",
+            "/ws",
+        ] {
             let answer = app.http.get(path).await;
             let policy = answer.header("content-security-policy");
             for part in
