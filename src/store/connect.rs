@@ -69,6 +69,8 @@ pub(super) async fn open_postgres(url: &str) -> Result<PgPool, StoreError> {
         ("lock_timeout", "3s"),
         ("statement_timeout", "10s"),
         ("idle_in_transaction_session_timeout", "10s"),
+        // "already there" is no news: each start asks for the table of migrations.
+        ("client_min_messages", "warning"),
     ]);
     let pool = PgPoolOptions::new()
         .max_connections(10)

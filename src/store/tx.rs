@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sqlx::{Postgres, Sqlite, Transaction};
+use sqlx::{AssertSqlSafe, Postgres, Sqlite, Transaction};
 
 use super::run::bounded;
 use super::{Store, StoreError};
@@ -33,9 +33,17 @@ impl Store {
         Ok(Tx { inner, spoiled: false })
     }
 
-    /// As [`begin`](Self::begin), for callers with somebody waiting: [`StoreError::Unavailable`] after `limit`.
+    /// As [`begin`](Self::begin), for callers with somebody waiting: [`StoreError::Unavailable`] after `limit`. On Postgres,
+    /// where it is a statement that meets a lock, that one is [`StoreError::Busy`] after `limit`.
     pub async fn begin_within(&self, limit: Duration) -> Result<Tx, StoreError> {
-        match tokio::time::timeout(limit, self.begin()).await {
+        let begin = async {
+            let Self::Postgres(pool) = self else { return self.begin().await };
+            // One message, so it costs no round trip; the connection's own limit is back when the transaction ends.
+            let text = format!("BEGIN; SET LOCAL lock_timeout = {}", limit.as_millis());
+            let tx = bounded(pool.begin_with(AssertSqlSafe(text))).await?;
+            Ok(Tx { inner: Inner::Postgres(tx), spoiled: false })
+        };
+        match tokio::time::timeout(limit, begin).await {
             Ok(tx) => tx,
             Err(_) => Err(StoreError::Unavailable(String::from("the writer is taken"))),
         }

@@ -12,6 +12,7 @@ on_both!(
     a_newer_schema_is_refused,
     committed_work_is_there_after_closing_and_opening_again,
     a_transaction_that_holds_the_row_makes_others_wait_and_then_say_busy,
+    who_has_somebody_waiting_meets_a_lock_for_as_long_as_he_said_and_no_longer,
 );
 
 /// Runs one statement past the store, as another program would.
@@ -79,6 +80,80 @@ async fn a_transaction_that_holds_the_row_makes_others_wait_and_then_say_busy(db
     assert!(tx.take_units(voucher, 0, 1).await.unwrap());
     tx.commit().await.unwrap();
     assert_eq!(db.store.sale(voucher).await.unwrap().unwrap().stock_left, 8);
+}
+
+async fn who_has_somebody_waiting_meets_a_lock_for_as_long_as_he_said_and_no_longer(db: Database) {
+    let (voucher, _) = db.sale(10, 0).await;
+    let other = Store::open(&db.url).await.unwrap();
+    let mut holder = other.begin().await.unwrap();
+    assert!(holder.take_units(voucher, 0, 1).await.unwrap());
+    let limit = Duration::from_millis(300);
+    for _ in 0..2 {
+        let started = Instant::now();
+        let hurried = async {
+            let mut tx = db.store.begin_within(limit).await?;
+            tx.take_units(voucher, 0, 1).await
+        };
+        let refused = hurried.await.unwrap_err();
+        let took = started.elapsed();
+        assert!(refused.is_transient() && took >= limit && took < Duration::from_millis(1500), "{refused} after {took:?}");
+    }
+    // The connection that hurried is patient again with whoever has time.
+    let started = Instant::now();
+    let patient = async {
+        let mut tx = db.store.begin().await?;
+        tx.take_units(voucher, 0, 1).await
+    };
+    assert!(patient.await.unwrap_err().is_transient());
+    assert!(started.elapsed() > Duration::from_secs(2), "{:?}", started.elapsed());
+    holder.rollback().await.unwrap();
+    assert_eq!(db.store.sale(voucher).await.unwrap().unwrap().stock_left, 10);
+}
+
+/// Told by the connection itself, from inside a statement of the store.
+#[tokio::test]
+async fn every_connection_to_postgres_commits_durably_and_has_limits_of_time() {
+    let db = Database::postgres().await;
+    // The server's own defaults are worse, as a careless operator's may be.
+    outside(&db, "CREATE TABLE seen (name TEXT, setting TEXT)").await;
+    outside(
+        &db,
+        "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database());
+         EXECUTE format('ALTER DATABASE %I SET statement_timeout = 0', current_database()); END $$",
+    )
+    .await;
+    outside(
+        &db,
+        "CREATE FUNCTION tell() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+           INSERT INTO seen SELECT n, current_setting(n) FROM unnest(ARRAY['synchronous_commit', 'lock_timeout',
+             'statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_isolation']) AS n;
+           RETURN NEW; END $$",
+    )
+    .await;
+    outside(&db, "CREATE TRIGGER tell BEFORE INSERT ON shop FOR EACH ROW EXECUTE FUNCTION tell()").await;
+    let again = Store::open(&db.url).await.unwrap();
+    for limit in [None, Some(Duration::from_millis(900))] {
+        let mut tx = match limit {
+            None => again.begin().await.unwrap(),
+            Some(limit) => again.begin_within(limit).await.unwrap(),
+        };
+        tx.insert_shop(&seckill::store::NewShop::named("店"), NOW).await.unwrap();
+        tx.commit().await.unwrap();
+        let mut connection = PgConnection::connect(&db.url).await.unwrap();
+        let query = "DELETE FROM seen RETURNING name, setting";
+        let mut seen: Vec<(String, String)> = sqlx::query_as(query).fetch_all(&mut connection).await.unwrap();
+        seen.sort();
+        let lock = if limit.is_some() { "900ms" } else { "3s" };
+        let expected = [
+            ("idle_in_transaction_session_timeout", "10s"),
+            ("lock_timeout", lock),
+            ("statement_timeout", "10s"),
+            ("synchronous_commit", "on"),
+            ("transaction_isolation", "read committed"),
+        ];
+        assert_eq!(seen, expected.map(|(name, setting)| (name.to_owned(), setting.to_owned())));
+    }
+    again.close().await;
 }
 
 #[tokio::test]
