@@ -2,6 +2,7 @@
 //! the listener, and takes them down in the right order.
 
 mod data;
+mod door;
 mod services;
 
 use std::net::SocketAddr;
@@ -106,7 +107,8 @@ fn of_opening(error: anyhow::Error) -> StartError {
 /// Starts the shop: everything answers when this returns.
 pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
     let given_keys = check_payments(args)?;
-    let data = Data::open_alone(&args.data).await.map_err(of_opening)?;
+    // The port before the services, because some must know where it is; whoever connects now is served once all is ready.
+    let (data, listener) = door::open(args).await?;
     if args.data.redis_url.is_some() {
         for warning in data.redis.durability_warnings().await {
             tracing::warn!("{warning}");
@@ -117,8 +119,6 @@ pub async fn start(args: &ServeArgs, clock: Clock) -> Result<App, StartError> {
         Some(keys) => keys,
         None => secrets.payment_secret().expose_secret().parse().context("the secrets of this shop are damaged")?,
     };
-    // Before the services, because some must know where it is; whoever connects now is served once all is ready.
-    let listener = TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr().context("no local address")?;
     let metrics_listener = match args.metrics_listen {
         Some(at) => Some(TcpListener::bind(at).await.with_context(|| format!("cannot listen on {at} for /metrics"))?),

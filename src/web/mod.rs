@@ -31,3 +31,4 @@ pub mod session;
 pub mod session_watch;
 pub mod socket;
 pub mod state;
+pub mod waiting;

@@ -3,11 +3,13 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use http::Method;
 use seckill::redis::Redis;
 
 use crate::support::app::short_dir;
-use crate::support::process::run;
-use crate::support::servers::Servers;
+use crate::support::http::Http;
+use crate::support::process::{Process, command, run};
+use crate::support::servers::{Servers, ports};
 use crate::support::until;
 
 /// Starts `serve` with one option more: exit code and what it said.
@@ -83,8 +85,27 @@ async fn a_server_that_reads_its_data_is_waited_for_however_long_it_takes() {
     // A millisecond for each key: longer than a server that says nothing is waited for.
     server.slow_start(0, "--key-load-delay 1000");
     awake(&server).await;
-    let started = Instant::now();
-    let redis = Redis::open(&server.url).await.unwrap();
-    assert!(started.elapsed() > Duration::from_millis(5500), "it was still reading: {:?}", started.elapsed());
-    redis.ping().await.unwrap();
+    let (started, dir, port) = (Instant::now(), short_dir(), ports(1)[0]);
+    let (listen, data) = (format!("127.0.0.1:{port}"), dir.path().join("d").display().to_string());
+    let serve = ["serve", "--listen", &listen, "--data-dir", &data, "--redis-url", &server.url];
+    let starting = async { (Process::start(command(&serve).await).await, started.elapsed()) };
+    let http = Http::new(&format!("http://{listen}"));
+    let watching = async {
+        until("the port answers", Duration::from_secs(5), async || http.try_send(Method::GET, "/healthz", &[], "").await.is_ok())
+            .await;
+        let (lives, ready) = (http.get("/healthz").await, http.get("/readyz").await);
+        assert_eq!((lives.status.as_u16(), ready.status.as_u16()), (200, 503));
+        assert_eq!(ready.json()["ready"], false, "{}", ready.text());
+        let bought = http.post_as("nobody", "/api/voucher-order/seckill/1").await;
+        assert_eq!((bought.status.as_u16(), bought.code().as_str(), bought.header("retry-after")), (503, "BUSY", "3"));
+        let page = http.page(None, "/?lang=en").await;
+        assert_eq!((page.status.as_u16(), page.text().as_str()), (503, "Very busy, please try again"));
+        assert!(started.elapsed() < Duration::from_secs(5), "all this while it reads: {:?}", started.elapsed());
+    };
+    let ((mut process, took), ()) = tokio::join!(starting, watching);
+    assert!(took > Duration::from_millis(5500), "it was still reading: {took:?}");
+    // The same connection's port, the whole shop.
+    assert_eq!(http.get("/readyz").await.status, 200);
+    assert_eq!(http.page(None, "/").await.status, 200);
+    assert_eq!(process.terminate().await, 0);
 }
