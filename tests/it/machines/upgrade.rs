@@ -3,6 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use seckill::domain::ids::Lane;
 use sqlx::migrate::Migrator;
 use sqlx::{Connection, PgConnection, SqliteConnection};
@@ -11,6 +12,7 @@ use tokio::process::Command;
 use crate::support::app::{TestApp, short_dir};
 use crate::support::postgres::fresh_database;
 use crate::support::process::{BINARY, run};
+use crate::support::sql::Sql;
 use crate::support::until;
 
 static SQLITE: Migrator = sqlx::migrate!("migrations/sqlite");
@@ -102,20 +104,135 @@ async fn a_migration_killed_in_the_middle_of_live_data_is_finished_by_the_next_s
         .await;
 }
 
+/// `seckill migrate` on this database, running.
+fn migrating(url: &str, data: &str) -> tokio::process::Child {
+    let mut command = Command::new(BINARY);
+    command.args(["migrate", "--data-dir", data, "--database-url", url]);
+    command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap()
+}
+
+#[tokio::test]
+async fn a_migration_killed_inside_a_statement_is_finished_by_the_next_start_on_postgres() {
+    let url = fresh_database().await;
+    let mut connection = PgConnection::connect(&url).await.unwrap();
+    let before = before_the_last(&POSTGRES);
+    POSTGRES.run_to(before, &mut connection).await.unwrap();
+    for statement in LIVE_DATA {
+        sqlx::query(statement).execute(&mut connection).await.unwrap();
+    }
+    let expected: i64 = sqlx::query_scalar(SUM).fetch_one(&mut connection).await.unwrap();
+    // The shop of before is at work: whoever builds an index on the orders waits for it, in the middle of the statement.
+    sqlx::query("BEGIN").execute(&mut connection).await.unwrap();
+    sqlx::query("UPDATE orders SET version = version").execute(&mut connection).await.unwrap();
+
+    let dir = short_dir();
+    let data = dir.path().join("d").display().to_string();
+    let mut child = migrating(&url, &data);
+    let inside = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' \
+                  AND query LIKE '%CREATE INDEX%' AND pid <> pg_backend_pid()";
+    let mut other = PgConnection::connect(&url).await.unwrap();
+    until("it is inside the statement", Duration::from_secs(20), async || {
+        sqlx::query_scalar::<_, i64>(inside).fetch_one(&mut other).await.unwrap() == 1
+    })
+    .await;
+    child.kill().await.unwrap();
+    // The next one waits for what the dead one's connection still holds, and for the shop; then it does the whole step.
+    let next = migrating(&url, &data);
+    sqlx::query("COMMIT").execute(&mut connection).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_mins(1), next.wait_with_output()).await.unwrap().unwrap();
+    assert!(ended.status.success());
+    let (version, sum): (i64, i64) = (
+        sqlx::query_scalar("SELECT MAX(version) FROM _sqlx_migrations WHERE success").fetch_one(&mut other).await.unwrap(),
+        sqlx::query_scalar(SUM).fetch_one(&mut other).await.unwrap(),
+    );
+    assert!(version > before, "{version}");
+    assert_eq!(sum, expected, "every row is as it was");
+}
+
+#[tokio::test]
+async fn a_migration_killed_inside_a_statement_is_finished_by_the_next_start_on_sqlite() {
+    let dir = short_dir();
+    let file = dir.path().join("shop.db");
+    let options = sqlx::sqlite::SqliteConnectOptions::new()
+        .filename(&file)
+        .create_if_missing(true)
+        .journal_mode(sqlx::sqlite::SqliteJournalMode::Wal);
+    let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+    let before = before_the_last(&SQLITE);
+    SQLITE.run_to(before, &mut connection).await.unwrap();
+    for statement in LIVE_DATA {
+        sqlx::query(statement).execute(&mut connection).await.unwrap();
+    }
+    // As many orders of the past as make an index too large for the memory of a connection: it is written bit by bit.
+    let more = "INSERT INTO orders (id, user_id, voucher_id, status, live, pay_amount, epoch, admitted_at, created_at, closed_at, close_reason) \
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 150000) \
+                SELECT 9000000 + i, 1, 1, 'CANCELLED', FALSE, 1, 1, 1, 1, 1, 'USER' FROM n";
+    sqlx::query(more).execute(&mut connection).await.unwrap();
+    sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)").execute(&mut connection).await.unwrap();
+    let expected: i64 = sqlx::query_scalar(SUM).fetch_one(&mut connection).await.unwrap();
+    connection.close().await.unwrap();
+
+    let url = format!("sqlite://{}", file.display());
+    let data = dir.path().join("d").display().to_string();
+    let log = dir.path().join("shop.db-wal");
+    let mut child = migrating(&url, &data);
+    let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
+    // Written, and not committed: that comes with the last statement. A busy wait, for it is a matter of milliseconds.
+    let written = tokio::task::spawn_blocking(move || {
+        let started = std::time::Instant::now();
+        while started.elapsed() < Duration::from_secs(30) {
+            let size = std::fs::metadata(&log).map_or(0, |data| data.len());
+            if size > 100_000 {
+                kill_process(pid, Signal::KILL).unwrap();
+                return size;
+            }
+        }
+        0
+    });
+    assert!(written.await.unwrap() > 0, "it never wrote");
+    assert_eq!(child.wait().await.unwrap().code(), None, "it was killed");
+    let ask = async |text: &'static str| -> i64 {
+        let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
+        let answer = sqlx::query_scalar(text).fetch_one(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        answer
+    };
+    assert_eq!(
+        (ask("SELECT MAX(version) FROM _sqlx_migrations").await, ask(SUM).await),
+        (before, expected),
+        "nothing is half done"
+    );
+    let (code, _, said) = run(&["migrate", "--data-dir", &data, "--database-url", &url], "").await;
+    assert_eq!(code, 0, "{said}");
+    assert!(ask("SELECT MAX(version) FROM _sqlx_migrations").await > before);
+    assert_eq!(ask(SUM).await, expected, "every row is as it was");
+    assert_eq!(ask("SELECT COUNT(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'").await, 0);
+}
+
 #[tokio::test]
 async fn a_newer_schema_is_refused_by_an_older_program_in_one_sentence() {
     let dir = short_dir();
-    let data = dir.path().join("d").display().to_string();
-    let (code, _, said) = run(&["migrate", "--data-dir", &data], "").await;
-    assert_eq!(code, 0, "{said}");
-    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(dir.path().join("d/seckill.db"));
-    let mut connection = SqliteConnection::connect_with(&options).await.unwrap();
-    let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
-                 SELECT 9999, description, success, checksum, execution_time FROM _sqlx_migrations LIMIT 1";
-    sqlx::query(newer).execute(&mut connection).await.unwrap();
-    connection.close().await.unwrap();
-    let (code, out, said) = run(&["serve", "--listen", "127.0.0.1:0", "--data-dir", &data], "").await;
-    assert!(code == 1 && out.is_empty() && said.contains("newer") && said.trim().lines().count() == 1, "{code} {out} {said}");
+    let sqlite = format!("sqlite://{}", dir.path().join("shop.db").display());
+    std::fs::write(dir.path().join("shop.db"), "").unwrap();
+    for url in [sqlite, fresh_database().await] {
+        let data = dir.path().join("d").display().to_string();
+        let (code, _, said) = run(&["migrate", "--data-dir", &data, "--database-url", &url], "").await;
+        assert_eq!(code, 0, "{said}");
+        let newer = "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+                     SELECT 9999, description, success, checksum, execution_time FROM _sqlx_migrations LIMIT 1";
+        let mut hand = Sql::open(&url).await;
+        hand.execute(newer).await;
+        hand.close().await;
+        for verb in ["serve", "migrate"] {
+            let mut arguments = vec![verb, "--data-dir", &data, "--database-url", &url];
+            if verb == "serve" {
+                arguments.extend(["--listen", "127.0.0.1:0"]);
+            }
+            let (code, out, said) = run(&arguments, "").await;
+            let one = said.trim().lines().count() == 1;
+            assert!(code == 1 && out.is_empty() && said.contains("newer") && one, "{verb} {url}: {code} {out} {said}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
