@@ -1,7 +1,7 @@
 # What a person types. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long storm bench fuzz check
+.PHONY: help run test test-postgres test-long storm bench fuzz check
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -13,6 +13,10 @@ run: ## install a Redis server if none is there, build, and start the demo shop 
 test: ## install what the tests need, build, and run all of them
 	@scripts/install-test.sh
 	@scripts/test.sh
+
+test-postgres: ## all of them again, on PostgreSQL and a Redis that the shop does not manage
+	@scripts/install-test.sh
+	@SECKILL_TEST_DATABASE=postgres scripts/test.sh
 
 test-long: ## the same, with long races and the model in full
 	@scripts/install-test.sh

@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
 # Builds and runs every test, and closes with one plain line: N passed, N failed, N skipped.
+# SECKILL_TEST_DATABASE=postgres moves every test that names no database from SQLite and the managed Redis to PostgreSQL and a Redis
+# that the shop does not manage.
 # A test that cannot run where it is (a program is missing) says so by a line in target/tmp/skipped; on Debian that is a failure.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

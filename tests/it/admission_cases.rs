@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use http::Method;
 use seckill::domain::time::Millis;
 
-use crate::support::app::{On, TestApp};
+use crate::support::app::TestApp;
 use crate::support::redis::TestRedis;
 use crate::support::shop::Shop;
 use crate::support::socket::Socket;
@@ -72,7 +72,7 @@ async fn two_instances_together_sell_exactly_what_there_is() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_sale_can_be_bought_on_every_instance_within_a_second() {
     let redis = TestRedis::start().await;
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).start().await;
+    let app = TestApp::with("--redis-url", &redis.url()).start().await;
     let second = app.beside(&[]).await;
     let (voucher, buyer) = (app.sale(3).await, app.buyer().await);
     until("the other instance sells it", Duration::from_secs(1), async || {
@@ -162,7 +162,7 @@ async fn the_begin_belongs_to_the_sale_and_the_end_does_not_on_the_page_and_at_t
 async fn an_order_id_is_the_same_digit_for_digit_everywhere() {
     let redis = TestRedis::start().await;
     // Without a worker: the entries stay to be looked at.
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).with("--roles", "web").start().await;
+    let app = TestApp::with("--redis-url", &redis.url()).with("--roles", "web").start().await;
     let worker = app.beside(&["--roles", "worker"]).await;
     let (voucher, buyers) = (app.sale(10).await, app.buyers(4).await);
     worker.abandon("only needed to make nothing differ from production: a sale is loaded by whoever made it").await;
@@ -190,9 +190,8 @@ async fn an_order_id_is_the_same_digit_for_digit_everywhere() {
         let (_socket, snapshot) = Socket::of(&app.base, &buyer.token).await;
         assert_eq!(snapshot["orders"][0]["id"], id.as_str(), "in a socket's message");
     }
-    let mut sql = app.sqlite().await;
-    let rows: Vec<String> =
-        sqlx::query_scalar("SELECT CAST(id AS TEXT) FROM orders ORDER BY id").fetch_all(&mut sql).await.unwrap();
+    let rows: Vec<(String,)> = app.sql().await.rows("SELECT CAST(id AS TEXT) FROM orders ORDER BY id").await;
+    let rows: Vec<String> = rows.into_iter().map(|(id,)| id).collect();
     assert_eq!(rows, told, "in SQL");
     // Ids that no double can hold are told apart, and unknown ones stay unknown.
     for unknown in ["9007199254740993", "9223372036854775807"] {

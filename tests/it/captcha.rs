@@ -212,7 +212,7 @@ async fn an_admin_switches_it_by_api_and_by_form() {
 #[tokio::test(flavor = "multi_thread")]
 async fn while_redis_is_away_the_answer_is_busy() {
     let redis = crate::support::redis::TestRedis::start().await;
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).start().await;
+    let app = TestApp::with("--redis-url", &redis.url()).start().await;
     let (voucher, buyer) = (open_sale(&app, 5).await, app.buyer().await);
     let asked = challenge(&app, &buyer, voucher).await;
     redis.freeze();
@@ -328,7 +328,7 @@ async fn a_load_of_such_a_sale_says_that_it_cannot() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn asking_for_challenges_has_a_bucket_of_its_own() {
-    let app = TestApp::on(On::Sqlite).with("--rate-limit", "1/5").start().await;
+    let app = TestApp::with("--rate-limit", "1/5").start().await;
     let (voucher, buyer) = (open_sale(&app, 5).await, app.buyer().await);
     let mut last = Value::Null;
     for _ in 0..5 {

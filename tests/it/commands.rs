@@ -90,7 +90,7 @@ async fn a_load_test_of_the_real_thing_ends_with_figures_and_a_passed_audit() {
     let mut server = shop.serve(&[]).await;
     shop.seed(300).await;
     let voucher = shop.sale(&server.http, 200).await.to_string();
-    let (tokens, data) = (shop.tokens_file(), shop.data());
+    let tokens = shop.tokens_file();
     let arguments = [
         "load",
         "--voucher",
@@ -104,10 +104,8 @@ async fn a_load_test_of_the_real_thing_ends_with_figures_and_a_passed_audit() {
         "--push",
         "50",
         "--json",
-        "--data-dir",
-        data.to_str().unwrap(),
     ];
-    let (code, out, err) = run(&arguments, "").await;
+    let (code, out, err) = shop.run(&arguments, "").await;
     assert_eq!(code, 0, "{out}{err}");
     let report: Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     assert_eq!(

@@ -99,7 +99,7 @@ async fn drift_in_the_books(on: On) {
             "one less" => format!("UPDATE flash_sale SET stock_left = stock_left - 1 WHERE voucher_id = {v}"),
             _ => format!("DELETE FROM orders WHERE id = {}", sold[0].1),
         };
-        app.execute(text).await;
+        app.execute(&text).await;
         let seen = app.app.services.drift.look(v).await.unwrap().unwrap();
         assert!(seen.suspects.contains(&Suspect::Books), "{what}: {seen:?}");
         mended(&app, what, v, left, &sold[gone..].iter().map(|(_, id)| *id).collect()).await;
@@ -122,9 +122,9 @@ async fn one_unit_of_drift_in_the_books_is_mended_by_the_orders_on_postgres() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_books_of_a_sale_that_is_over_are_mended_too() {
-    let app = TestApp::on(On::Sqlite).with("--pay-window", "1d").start().await;
+    let app = TestApp::with("--pay-window", "1d").start().await;
     let (v, _) = three_of_five(&app).await;
-    app.execute(format!("UPDATE flash_sale SET stock_left = stock_left - 1 WHERE voucher_id = {v}")).await;
+    app.execute(&format!("UPDATE flash_sale SET stock_left = stock_left - 1 WHERE voucher_id = {v}")).await;
     app.clock.advance(HOUR + Duration::from_mins(1));
     let round = app.app.services.drift.round(&[Lane(0)], HOUR).await.unwrap();
     assert_eq!(round.believed, 1);
@@ -134,7 +134,7 @@ async fn the_books_of_a_sale_that_is_over_are_mended_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_whose_entry_was_deleted_by_hand_reads_lost_and_its_unit_is_sold_again() {
-    let app = TestApp::on(On::Sqlite).with("--roles", "web").start().await;
+    let app = TestApp::with("--roles", "web").start().await;
     let (v, buyers) = (app.sale(2).await, app.buyers(2).await);
     let first = app.buy(&buyers[0], v).await;
     let (id, ticket) = (app.admitted(&first), first.json()["ticket"].as_str().unwrap().to_owned());

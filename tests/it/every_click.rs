@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use seckill::domain::ids::VoucherId;
-use sqlx::{Connection, Executor, SqliteConnection};
 
 use crate::support::app::{Buyer, On, TestApp};
 use crate::support::http::Http;
 use crate::support::long;
 use crate::support::redis::TestRedis;
 use crate::support::shop::Shop;
+use crate::support::sql::Sql;
 use crate::support::tab::Tab;
 
 /// How one buyer's click ended.
@@ -66,8 +66,7 @@ async fn stampede(http: &Http, buyers: &Arc<Vec<String>>, voucher: i64, done: &A
 }
 
 async fn in_database(shop: &Shop) -> HashMap<String, String> {
-    let mut connection = SqliteConnection::connect(shop.data().join("seckill.db").to_str().unwrap()).await.unwrap();
-    let rows: Vec<(i64, String)> = sqlx::query_as("SELECT id, status FROM orders").fetch_all(&mut connection).await.unwrap();
+    let rows: Vec<(i64, String)> = Sql::open(&shop.database_url().await).await.rows("SELECT id, status FROM orders").await;
     rows.into_iter().map(|(id, status)| (id.to_string(), status)).collect()
 }
 
@@ -197,24 +196,15 @@ async fn a_purchase_does_not_wait_for_a_database_whose_every_write_takes_half_a_
     let (fast_median, fast) = purchases(&app, prepared(&app, count).await).await;
     let ready = prepared(&app, count).await;
     app.settled().await;
-    let options = app.data_options();
-    let url = options.iter().find(|o| o.starts_with("postgres://")).unwrap();
-    let mut connection = sqlx::PgConnection::connect(url).await.unwrap();
-    let slow_down = async {
-        connection
-            .execute(
-                "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.5); RETURN NULL; END $$",
-            )
-            .await
-            .unwrap();
-        for table in ["orders", "flash_sale", "id_block", "outbox", "payment", "dead_letter"] {
-            let text = format!(
-                "CREATE TRIGGER slow AFTER INSERT OR UPDATE OR DELETE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION slow()"
-            );
-            connection.execute(sqlx::AssertSqlSafe(text)).await.unwrap();
-        }
-    };
-    slow_down.await;
+    let mut hand = app.sql().await;
+    hand.execute(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.5); RETURN NULL; END $$",
+    )
+    .await;
+    for table in ["orders", "flash_sale", "id_block", "outbox", "payment", "dead_letter"] {
+        let when = format!("AFTER INSERT OR UPDATE OR DELETE ON {table} FOR EACH STATEMENT");
+        hand.execute(&format!("CREATE TRIGGER slow {when} EXECUTE FUNCTION slow()")).await;
+    }
     let (slow_median, slow) = purchases(&app, ready).await;
     eprintln!(
         "purchase with a quick database: median {fast_median:?}, p99 {fast:?}; with 500 ms for every write: median {slow_median:?}, p99 {slow:?}"
@@ -223,7 +213,7 @@ async fn a_purchase_does_not_wait_for_a_database_whose_every_write_takes_half_a_
     assert!(slow < fast + Duration::from_millis(if long() { 20 } else { 100 }), "{slow:?}");
     assert!(slow_median < fast_median + Duration::from_millis(5), "{slow_median:?}");
     for table in ["orders", "flash_sale", "id_block", "outbox", "payment", "dead_letter"] {
-        connection.execute(sqlx::AssertSqlSafe(format!("DROP TRIGGER slow ON {table}"))).await.unwrap();
+        hand.execute(&format!("DROP TRIGGER slow ON {table}")).await;
     }
     app.finish().await;
 }

@@ -8,9 +8,9 @@ use http::Method;
 use serde_json::json;
 use sqlx::Connection;
 
-use crate::support::app::{On, TestApp};
+use crate::support::app::TestApp;
 use crate::support::postgres::fresh_database;
-use crate::support::process::{BINARY, Process};
+use crate::support::process::Process;
 use crate::support::redis::TestRedis;
 use crate::support::shop::Shop;
 use crate::support::until;
@@ -93,7 +93,7 @@ async fn a_redis_user_without_the_dangerous_commands_and_a_role_that_is_no_super
     .await
     .unwrap();
     assert!(!special);
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &url).with("--database-url", &as_role).start().await;
+    let app = TestApp::with("--redis-url", &url).with("--database-url", &as_role).start().await;
     a_day(&app).await;
     app.finish().await;
     let denied: i64 = redis.ask::<Vec<redis::Value>>("ACL LOG").await.len().try_into().unwrap();
@@ -118,8 +118,7 @@ fn with_user(url: &str, user: &str) -> String {
 async fn a_log_of_a_whole_walk_knows_no_password_token_cookie_body_or_phone() {
     let mut shop = Shop::new().await;
     let log = shop.data().join("log");
-    let mut command = tokio::process::Command::new(BINARY);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(shop.data());
+    let mut command = shop.command(&[]).await;
     command.env("RUST_LOG", "debug,seckill=trace").stderr(Stdio::from(std::fs::File::create(&log).unwrap()));
     let mut server = Process::start_quietly(command).await;
     shop.seed(1).await;

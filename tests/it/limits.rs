@@ -6,7 +6,7 @@ use http::Method;
 use seckill::web::session::{Guessed, Guesses};
 use serde_json::json;
 
-use crate::support::app::{On, TestApp};
+use crate::support::app::TestApp;
 use crate::support::http::Answer;
 
 const PASSWORD: &str = "korrekt pferd";
@@ -24,7 +24,7 @@ fn seconds(answer: &Answer) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_purchase_limit_counts_users_and_stands_in_nobody_elses_way() {
-    let app = TestApp::on(On::Sqlite).with("--rate-limit", "2/5").start().await;
+    let app = TestApp::with("--rate-limit", "2/5").start().await;
     let (voucher, buyers) = (app.sale(100).await, app.buyers(60).await);
     let me = &buyers[0];
     let mut answers = Vec::new();
@@ -70,7 +70,7 @@ fn wait_of(answer: &Answer) -> Option<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn guesses_at_one_account_get_slower_from_wherever_they_come_and_the_owner_gets_in() {
-    let app = TestApp::on(On::Sqlite).with("--rate-limit", "10/20").with("--trusted-proxies", "127.0.0.1/32").start().await;
+    let app = TestApp::with("--rate-limit", "10/20").with("--trusted-proxies", "127.0.0.1/32").start().await;
     let phones = ["13600000001", "13600000002"];
     app.http.json(None, "/api/user/register", &json!({"phone": phones[0], "password": PASSWORD})).await.data();
     // Known or not: the same answers, to the letter. All at once, because each is counted before it is checked.
@@ -109,7 +109,7 @@ async fn guesses_at_one_account_get_slower_from_wherever_they_come_and_the_owner
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_guesses_passwords_does_not_stand_in_the_way_of_a_code() {
-    let app = TestApp::on(On::Sqlite).with("--rate-limit", "10/20").start().await;
+    let app = TestApp::with("--rate-limit", "10/20").start().await;
     let phone = "13600000003";
     for _ in 0..22 {
         app.clock.advance(Duration::from_millis(150));
@@ -127,7 +127,7 @@ async fn whoever_guesses_passwords_does_not_stand_in_the_way_of_a_code() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invented_forwarded_address_changes_nothing_without_a_trusted_proxy() {
-    let app = TestApp::on(On::Sqlite).with("--rate-limit", "1/20").start().await;
+    let app = TestApp::with("--rate-limit", "1/20").start().await;
     let mut passed = 0;
     for n in 0..60 {
         // Another phone and another address each time: only the true peer is the same.

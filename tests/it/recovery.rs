@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use std::time::{Duration, Instant};
 
-use tokio::process::Command;
-
-use crate::support::process::{BINARY, Process};
+use crate::support::process::Process;
 use crate::support::redis::TestRedis;
 use crate::support::shop::Shop;
 use crate::support::until;
@@ -73,14 +71,13 @@ async fn entries_left_in_the_stream_are_sold_after_a_restart_and_so_is_exactly_t
 #[tokio::test(flavor = "multi_thread")]
 async fn a_log_that_cannot_be_written_stops_neither_the_sale_nor_its_healing() {
     let mut shop = Shop::new().await;
-    let mut command = Command::new(BINARY);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"]).arg(shop.data());
+    let mut command = shop.command(&["--rate-limit", "off"]).await;
     command.stderr(std::fs::File::options().write(true).open("/dev/full").unwrap());
     let mut server = Process::start_quietly(command).await;
     shop.seed(20).await;
     let voucher = shop.sale(&server.http, 20).await;
     // Each of these writes lines of warning, and is put right by the task that writes them.
-    let redis = seckill::redis::Redis::open_socket(&shop.data().join("redis.sock")).await.unwrap();
+    let redis = seckill::redis::Redis::open(&shop.redis_url()).await.unwrap();
     for key in ["stock", "sale"] {
         let key = format!("seckill:{{0}}:{key}:{voucher}");
         redis::cmd("DEL").arg(&key).exec_async(&mut redis.shared()).await.unwrap();

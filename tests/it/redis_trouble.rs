@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use rustix::process::{Pid, Signal, kill_process};
 use seckill::domain::ids::{Lane, VoucherId};
 
-use crate::support::app::{Buyer, On, TestApp};
+use crate::support::app::{Buyer, TestApp};
 use crate::support::http::Answer;
 use crate::support::redis::TestRedis;
 use crate::support::until;
@@ -16,7 +16,7 @@ use crate::support::until;
 const SOON: Duration = Duration::from_secs(15);
 
 async fn shop_on(redis: &TestRedis) -> TestApp {
-    TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).start().await
+    TestApp::with("--redis-url", &redis.url()).start().await
 }
 
 fn cookie(buyer: &Buyer) -> String {
@@ -106,7 +106,7 @@ async fn while_redis_hangs_a_click_is_answered_within_a_second_and_it_heals_by_i
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_managed_redis_that_is_killed_is_started_again_and_the_sale_goes_on() {
-    let app = TestApp::start().await;
+    let app = TestApp::with("--redis-fsync", "always").start().await;
     let (voucher, buyers) = (app.sale(200).await, app.buyers(120).await);
     let first = app.admitted(&app.buy(&buyers[0], voucher).await);
     app.settled().await;
@@ -228,7 +228,7 @@ async fn entries_in_hand_while_redis_is_emptied_end_with_a_verdict_and_cost_noth
     let redis = TestRedis::start().await;
     let app = shop_on(&redis).await;
     let (voucher, buyers) = (app.sale(20).await, app.buyers(8).await);
-    let lock = app.lock_sqlite().await;
+    let lock = app.lock_writes().await;
     let mut told = Vec::new();
     for buyer in &buyers {
         let answer = app.buy(buyer, voucher).await;
@@ -239,7 +239,7 @@ async fn entries_in_hand_while_redis_is_emptied_end_with_a_verdict_and_cost_noth
     })
     .await;
     redis.ask::<()>("FLUSHALL").await;
-    lock.release().await;
+    lock.close().await;
 
     let mut live = 0;
     for (id, ticket) in &told {

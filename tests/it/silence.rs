@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
-use crate::support::app::{On, TestApp};
+use crate::support::app::TestApp;
 use crate::support::redis::TestRedis;
 use crate::support::until;
 
@@ -45,7 +45,7 @@ async fn a_silent_redis_is_asked_by_one_ping_a_second_however_many_want_to() {
 #[tokio::test(flavor = "multi_thread")]
 async fn while_redis_is_silent_only_the_first_click_waits_and_pages_come_at_once() {
     let mut redis = TestRedis::start().await;
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).start().await;
+    let app = TestApp::with("--redis-url", &redis.url()).start().await;
     let (voucher, buyers) = (app.sale(50).await, app.buyers(12).await);
     join_all(buyers.iter().map(|buyer| app.http.get_as(&buyer.token, "/api/user/me"))).await;
 
@@ -86,7 +86,7 @@ async fn while_another_program_holds_the_database_every_write_is_told_busy_soon(
     let (voucher, buyer, admin) = (app.sale(5).await, app.buyer().await, app.admin().await);
     let id = app.admitted(&app.buy(&buyer, voucher).await);
     app.settled().await;
-    let lock = app.lock_sqlite().await;
+    let lock = app.lock_writes().await;
     let cancel = format!("/api/voucher-order/{id}/cancel");
     let register = serde_json::json!({"phone": "13912345678", "password": "korrekt pferd"});
     let password = serde_json::json!({"oldPassword": "korrekt pferd", "newPassword": "anderes pferd 2"});
@@ -108,7 +108,7 @@ async fn while_another_program_holds_the_database_every_write_is_told_busy_soon(
         // A second, and what five password hashes take on a crowded machine; the lock alone would be five.
         assert!(took < Duration::from_secs(3), "{took:?}");
     }
-    lock.release().await;
+    lock.close().await;
     until("writes go through again", SOON, async || app.http.post_as(&buyer.token, &cancel).await.status == 200).await;
     app.finish().await;
 }

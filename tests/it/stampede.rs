@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sqlx::{Connection, SqliteConnection};
 use tokio::task::JoinSet;
 
 use crate::support::app::{On, TestApp};
@@ -89,7 +88,7 @@ async fn audit(options: &[String]) -> (i32, serde_json::Value) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_audit_finds_every_hand_in_the_books() {
     let redis = TestRedis::start().await;
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).start().await;
+    let app = TestApp::with("--redis-url", &redis.url()).start().await;
     let (voucher, buyers) = (app.sale(10).await, app.buyers(3).await);
     let mut ids = Vec::new();
     for buyer in &buyers {
@@ -97,14 +96,14 @@ async fn the_audit_finds_every_hand_in_the_books() {
     }
     app.settled().await;
     let options = app.data_options();
-    let database = app.data_dir().join("seckill.db");
+    let mut hand = app.sql().await;
     let (code, report) = audit(&options).await;
     assert_eq!(code, 0, "{report}");
     let line = &report["vouchers"][0];
     assert_eq!((&line["I"], &line["D"], &line["A"], &line["R"]), (&10.into(), &7.into(), &3.into(), &7.into()));
 
     // The reconciler of a running shop would put these right within a second: the audit looks at a stopped one.
-    let dir = app.stop_and_keep().await;
+    let ground = app.stop_and_keep().await;
     let (stock, holders) = (format!("seckill:{{0}}:stock:{voucher}"), format!("seckill:{{0}}:order:{voucher}"));
     let _: i64 = redis.ask(&format!("INCR {stock}")).await;
     assert_eq!(audit(&options).await.0, 1, "a unit out of nowhere");
@@ -114,20 +113,20 @@ async fn the_audit_finds_every_hand_in_the_books() {
     assert_eq!(audit(&options).await.0, 1, "a holder lost");
     let _: i64 = redis.ask(&format!("HSET {holders} {} {}", buyers[0].id, ids[0])).await;
     assert_eq!(audit(&options).await.0, 0);
-    let mut connection = SqliteConnection::connect(database.to_str().unwrap()).await.unwrap();
-    sqlx::query("DELETE FROM orders WHERE id = $1").bind(ids[1].0).execute(&mut connection).await.unwrap();
+    hand.execute(&format!("DELETE FROM orders WHERE id = {}", ids[1])).await;
     assert_eq!(audit(&options).await.0, 1, "an order row deleted");
     drop(redis);
-    assert_eq!(process::run(&["audit", "--data-dir", dir.path().to_str().unwrap()], "").await.0, 2, "nothing to look at");
+    let mut looks = vec!["audit"];
+    looks.extend(options.iter().map(String::as_str));
+    assert_eq!(process::run(&looks, "").await.0, 2, "nothing to look at");
+    drop(ground);
 }
 
 /// Two processes sell one voucher to everybody at once, with a guard taken out or none: how many ids were given out.
 async fn given_out_by_two_processes(mutant: Option<&str>, stock: i64) -> (usize, Shop, Process, Process, Vec<Told>) {
     let mut shop = Shop::new().await;
     let first = shop.serve_without(mutant, &[]).await;
-    let data = shop.data();
-    let (redis, database) =
-        (format!("unix://{}", data.join("redis.sock").display()), format!("sqlite://{}", data.join("seckill.db").display()));
+    let (redis, database) = (shop.redis_url(), shop.database_url().await);
     let second = shop.serve_beside(mutant, &["--roles", "web", "--redis-url", &redis, "--database-url", &database]).await;
     shop.seed(601).await;
     let voucher = shop.sale(&first.http, stock + 1).await;

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use seckill::domain::ids::{Lane, OrderId};
 use serde_json::Value;
-use sqlx::{Connection, Executor, PgConnection};
 
 use crate::support::app::{On, TestApp};
 use crate::support::postgres::fresh_database;
 use crate::support::redis::TestRedis;
 use crate::support::shop::Shop;
 use crate::support::socket::Socket;
+use crate::support::sql::Sql;
 use crate::support::until;
 
 const SOON: Duration = Duration::from_secs(20);
@@ -35,13 +35,13 @@ async fn entries_that_a_killed_worker_had_read_are_saved_by_the_next_one() {
     let mut all = Vec::new();
     for round in 0..3_usize {
         // Somebody else holds the write lock: entries are read, and cannot be committed.
-        let mut lock = sqlx::SqliteConnection::connect(shop.data().join("seckill.db").to_str().unwrap()).await.unwrap();
-        lock.execute("BEGIN IMMEDIATE").await.unwrap();
+        let mut lock = Sql::open(&shop.database_url().await).await;
+        lock.lock_writes().await;
         let (told, unsure) = shop.click(&server.http, voucher, round * 20, round * 20 + 20, 4, Arc::default()).await;
         assert_eq!((told.len(), unsure), (20, 0), "the database is not asked for a click");
         until("the worker has read some of them", SOON, async || pending(&redis).await > 0).await;
         server.kill().await;
-        lock.close().await.unwrap();
+        lock.close().await;
         let saved = shop.count("SELECT COUNT(*) FROM orders").await;
         assert_eq!(usize::try_from(saved).unwrap(), 20 * round, "killed before its commit");
         server = shop.serve(&[]).await;
@@ -124,7 +124,7 @@ async fn consumers(redis: &TestRedis) -> HashSet<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn entries_deleted_by_hand_leave_the_list_and_their_orders_do_not_vanish_in_silence() {
     let redis = TestRedis::start().await;
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).with("--roles", "web").start().await;
+    let app = TestApp::with("--redis-url", &redis.url()).with("--roles", "web").start().await;
     let (voucher, buyers) = (app.sale(10).await, app.buyers(3).await);
     let mut told = Vec::new();
     for buyer in &buyers {
@@ -219,18 +219,15 @@ async fn refuse_orders_of(app: &TestApp, on: On, user: seckill::domain::ids::Use
             let text = format!(
                 "CREATE TRIGGER refuse BEFORE INSERT ON orders WHEN NEW.user_id = {user} BEGIN SELECT RAISE(ABORT, 'refused'); END"
             );
-            app.sqlite().await.execute(sqlx::AssertSqlSafe(text)).await.unwrap();
+            app.execute(&text).await;
         }
         On::Postgres => {
-            use secrecy::ExposeSecret;
-            let url = app.args.data.database_url.as_ref().unwrap().expose_secret().to_owned();
-            let mut connection = PgConnection::connect(&url).await.unwrap();
             let text = format!(
                 "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                    IF NEW.user_id = {user} THEN RAISE EXCEPTION 'refused'; END IF; RETURN NEW; END $$;
                  CREATE TRIGGER refuse BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION refuse()"
             );
-            connection.execute(sqlx::AssertSqlSafe(text)).await.unwrap();
+            app.execute(&text).await;
         }
     }
 }
@@ -281,11 +278,11 @@ async fn what_was_not_saved_is_not_told_on_postgres() {
 async fn a_database_locked_for_three_seconds_costs_nobody_an_order_and_who_must_write_hears_busy_soon() {
     let app = TestApp::start().await;
     let (voucher, buyers, admin) = (app.sale(300).await, app.buyers(300).await, app.admin().await);
-    let lock = app.lock_sqlite().await;
+    let lock = app.lock_writes().await;
     let held = Instant::now();
     let unlock = async {
         tokio::time::sleep(Duration::from_secs(3)).await; // the length of the fault itself
-        lock.release().await;
+        lock.close().await;
     };
     let clicks = async {
         let answers = join_all(buyers.chunks(20).map(async |few| {
@@ -323,7 +320,7 @@ async fn a_database_locked_for_three_seconds_costs_nobody_an_order_and_who_must_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_silence_breaks_no_connection_and_a_blocked_read_delays_no_click() {
     let redis = TestRedis::start().await;
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).start().await;
+    let app = TestApp::with("--redis-url", &redis.url()).start().await;
     let (voucher, buyers) = (app.sale(200).await, app.buyers(100).await);
     app.settled().await;
     // Over the shop's own connection: a look must not itself open one.
@@ -356,7 +353,7 @@ async fn a_long_silence_breaks_no_connection_and_a_blocked_read_delays_no_click(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_made_again_from_the_first_entry_changes_nothing() {
     let redis = TestRedis::start().await;
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).start().await;
+    let app = TestApp::with("--redis-url", &redis.url()).start().await;
     let (voucher, buyers) = (app.sale(20).await, app.buyers(11).await);
     let (mut socket, _) = Socket::of(&app.base, &buyers[10].token).await;
     for buyer in &buyers[..10] {

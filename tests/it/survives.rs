@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use seckill::domain::ids::{Lane, OrderId};
 use tokio::io::AsyncReadExt;
-use tokio::process::Command;
 
 use crate::support::app::{Buyer, On, TestApp};
-use crate::support::process::BINARY;
 use crate::support::redis::TestRedis;
 use crate::support::shop::Shop;
 use crate::support::until;
@@ -21,7 +19,7 @@ const SOON: Duration = Duration::from_secs(15);
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_redis_loses_under_load_buyers_hear_busy_and_every_ticket_gets_its_answer() {
     let redis = TestRedis::start().await;
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).start().await;
+    let app = TestApp::with("--redis-url", &redis.url()).start().await;
     let mut ids: HashSet<OrderId> = HashSet::new();
     for loss in
         ["FLUSHALL", "DEL stream.orders:{0}", "DEL seckill:{0}:stock:V", "DEL seckill:{0}:order:V", "DEL seckill:{0}:sale:V"]
@@ -95,8 +93,8 @@ async fn whatever_redis_loses_under_load_buyers_hear_busy_and_every_ticket_gets_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_background_loop_that_panics_ends_the_process_and_says_so_once() {
     let shop = Shop::new().await;
-    let mut command = Command::new(BINARY);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir"]).arg(shop.data()).env("SECKILL_FAULT", "reconciler-panics");
+    let mut command = shop.command(&[]).await;
+    command.env("SECKILL_FAULT", "reconciler-panics");
     command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().unwrap();
     let mut log = String::new();
@@ -156,7 +154,7 @@ async fn an_external_redis_that_may_lose_things_is_warned_about() {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_of_many_sales_is_left_for_ever_when_they_are_over() {
     let redis = TestRedis::start().await;
-    let mut app = TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).with("--pay-window", "1d").start().await;
+    let mut app = TestApp::with("--redis-url", &redis.url()).with("--pay-window", "1d").start().await;
     for round in 0..3 {
         let buyers = app.buyers(3).await;
         for _ in 0..10 {
@@ -193,10 +191,10 @@ async fn nothing_of_many_sales_is_left_for_ever_when_they_are_over() {
 async fn a_sale_that_is_made_while_the_database_is_slow_is_open_when_its_maker_hears_so() {
     let app = TestApp::on(On::Postgres).start().await;
     let buyer = app.buyer().await;
-    app.execute(String::from(
+    app.execute(
         "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.4); RETURN NULL; END $$;
          CREATE TRIGGER slow AFTER UPDATE ON flash_sale FOR EACH STATEMENT EXECUTE FUNCTION slow()",
-    ))
+    )
     .await;
     for _ in 0..3 {
         // Longer than the worker's look: a second rebuild beside the maker's would shut what the first had opened.
@@ -204,6 +202,6 @@ async fn a_sale_that_is_made_while_the_database_is_slow_is_open_when_its_maker_h
         assert_eq!(app.app.services.store.sale(voucher).await.unwrap().unwrap().epoch, 1, "loaded once");
         app.admitted(&app.buy(&buyer, voucher).await);
     }
-    app.execute(String::from("DROP TRIGGER slow ON flash_sale")).await;
+    app.execute("DROP TRIGGER slow ON flash_sale").await;
     app.finish().await;
 }

@@ -6,7 +6,7 @@ use http::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::app::{On, TestApp};
+use crate::support::app::TestApp;
 use crate::support::socket::Socket;
 
 async fn connect(app: &TestApp) -> TcpStream {
@@ -128,7 +128,7 @@ async fn bodies_have_a_size_a_kind_and_methods_a_list() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_answer_carries_its_guards_and_a_shop_behind_tls_more_of_them() {
     for (url, tls) in [("http://127.0.0.1:8080", false), ("https://shop.example", true)] {
-        let app = TestApp::on(On::Sqlite).with("--public-url", url).start().await;
+        let app = TestApp::with("--public-url", url).start().await;
         for path in [
             "/",
             "/login",

@@ -73,7 +73,7 @@ async fn how_many_are_before_me_is_the_same_by_ticket_by_token_in_the_list_and_o
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tab_is_told_at_most_once_a_second_how_many_are_before_it() {
-    let (app, mut reader) = without_worker(On::Sqlite).await;
+    let (app, mut reader) = without_worker(On::chosen()).await;
     let (voucher, buyers) = (app.sale(40).await, app.buyers(31).await);
     for buyer in &buyers {
         app.admitted(&app.buy(buyer, voucher).await);
@@ -137,7 +137,7 @@ async fn every_watcher_hears_sold_out_and_a_unit_that_came_back_within_a_second(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_push_that_died_with_its_process_is_made_good_while_the_socket_stays_open() {
-    let (app, mut reader) = without_worker(On::Sqlite).await;
+    let (app, mut reader) = without_worker(On::chosen()).await;
     let (voucher, buyer) = (app.sale(1).await, app.buyer().await);
     let (mut tab, _) = Socket::of(&app.base, &buyer.token).await;
     let id = app.admitted(&app.buy(&buyer, voucher).await);

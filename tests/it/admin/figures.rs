@@ -89,7 +89,7 @@ async fn figures_are_the_databases_through_a_run_on_postgresql() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_unit_of_drift_is_red_and_a_rebuild_puts_it_right() {
-    let app = TestApp::on(On::Sqlite).with("--roles", "web").start().await;
+    let app = TestApp::with("--roles", "web").start().await;
     let (admin, voucher) = (app.admin().await, app.sale(5).await);
     for command in ["INCR seckill:{0}:stock:V", "DECR seckill:{0}:stock:V", "HSET seckill:{0}:order:V 999999 5"] {
         app.ask::<i64>(&command.replace('V', &voucher.to_string())).await;

@@ -19,7 +19,7 @@ use seckill::domain::ids::{OrderId, ShopId, VoucherId};
 use serde_json::Value;
 
 use self::cases::{Case, Expect, SURFACES, nth};
-use crate::support::app::{On, TestApp};
+use crate::support::app::TestApp;
 use crate::support::http::Answer;
 
 /// The secret that these shops are given.
@@ -98,7 +98,7 @@ pub struct World {
 }
 
 async fn open() -> (TestApp, World) {
-    let app = TestApp::on(On::Sqlite).with("--payment-secret", SECRET).start().await;
+    let app = TestApp::with("--payment-secret", SECRET).start().await;
     let (buyers, admin) = (app.buyers(2).await, app.admin().await);
     let (voucher, holder) = (app.sale(50).await, app.buyer().await);
     let guard = seckill::domain::voucher::NewSale {
@@ -128,15 +128,11 @@ async fn open() -> (TestApp, World) {
 /// Everything that is kept: every row of every table, and what the gate holds.
 async fn kept(app: &TestApp, world: &World) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
-    let mut db = app.sqlite().await;
-    let text = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name";
-    let tables: Vec<String> = sqlx::query_scalar(text).fetch_all(&mut db).await.unwrap();
+    let mut db = app.sql().await;
+    let tables = db.tables().await;
     assert!(tables.len() > 10, "{tables:?}");
     for table in tables {
-        let text = format!("SELECT group_concat('quote(\"' || name || '\")', ' || ''|'' || ') FROM pragma_table_info('{table}')");
-        let columns: String = sqlx::query_scalar(sqlx::AssertSqlSafe(text)).fetch_one(&mut db).await.unwrap();
-        let text = format!("SELECT {columns} FROM \"{table}\" ORDER BY 1");
-        let rows: Vec<String> = sqlx::query_scalar(sqlx::AssertSqlSafe(text)).fetch_all(&mut db).await.unwrap();
+        let rows = db.whole(&table).await;
         all.insert(table, rows.join("\n"));
     }
     for voucher in [world.voucher, world.guarded] {

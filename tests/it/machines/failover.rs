@@ -80,7 +80,7 @@ async fn a_sale_outlives_a_primary(mut servers: Servers, app: TestApp) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sale_outlives_the_primary_that_sentinels_watch() {
     let servers = Servers::sentinel().await;
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &servers.url).start().await;
+    let app = TestApp::with("--redis-url", &servers.url).start().await;
     a_sale_outlives_a_primary(servers, app).await;
 }
 
@@ -130,7 +130,7 @@ async fn an_instance_that_is_left_on_the_old_primary_sells_nothing_that_counts()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sale_goes_on_while_the_slot_of_its_lane_moves_to_another_node_and_nobody_is_lost() {
     let servers = Servers::cluster().await;
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &servers.url).with("--lanes", "4").start().await;
+    let app = TestApp::with("--redis-url", &servers.url).with("--lanes", "4").start().await;
     let voucher = app.sale(300).await;
     let stream = format!("stream.orders:{{{}}}", voucher.0 % 4);
     let buyers = app.buyers(300).await;

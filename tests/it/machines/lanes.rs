@@ -26,8 +26,7 @@ async fn saved_through(lanes: &str) -> Duration {
     let tasks = Shutdown::default();
     let (redis, database) = (TestRedis::start().await, fresh_database().await);
     let (slow, delay_ms) = slowed(&database, &tasks).await;
-    let app = TestApp::on(On::Sqlite)
-        .with("--redis-url", &redis.url())
+    let app = TestApp::with("--redis-url", &redis.url())
         .with("--database-url", &slow)
         .with("--lanes", lanes)
         .with("--backlog", "100000")

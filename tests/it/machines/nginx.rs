@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use http::Method;
 
-use crate::support::app::{On, TestApp};
+use crate::support::app::TestApp;
 use crate::support::http::Http;
 use crate::support::nginx::Nginx;
 use crate::support::postgres::fresh_database;
@@ -64,8 +64,8 @@ async fn only_buying_and_logging_in_are_limited_by_address_and_the_refusal_is_po
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_forwarded_address_is_believed_only_from_a_trusted_proxy() {
-    let trusting = TestApp::on(On::Sqlite).with("--trusted-proxies", "127.0.0.1/32").start().await;
-    let careful = TestApp::on(On::Sqlite).with("--trusted-proxies", "127.0.0.9/32").start().await;
+    let trusting = TestApp::with("--trusted-proxies", "127.0.0.1/32").start().await;
+    let careful = TestApp::with("--trusted-proxies", "127.0.0.9/32").start().await;
     let claim = [("x-forwarded-for", "203.0.113.7")];
     // Figures are for this machine alone: they tell what address the app believes.
     let believed = async |app: &TestApp| app.http.send(Method::GET, "/metrics", &claim, "").await.status == 404;

@@ -69,7 +69,7 @@ async fn who_heard_yes_outlives_a_cut_replica_and_a_dead_primary_and_who_cannot_
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiting_for_a_replica_costs_one_wait_a_batch() {
     let servers = Servers::sentinel().await;
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &servers.url).with("--redis-wait-replicas", "1").start().await;
+    let app = TestApp::with("--redis-url", &servers.url).with("--redis-wait-replicas", "1").start().await;
     let services = &app.app.services;
     let quick = seckill::gate::Gate::new(services.redis.clone(), 1);
     let voucher = app.sale(100_000).await;

@@ -1,6 +1,6 @@
 //! What a buyer sees in a real browser, with the page's script and without a reload of his own.
 
-use crate::support::app::{On, TestApp};
+use crate::support::app::TestApp;
 use crate::support::browser::{Browser, Script};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -49,7 +49,7 @@ async fn a_buyer_cancels_and_buys_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_buyer_waits_too_long_and_sees_it_closed_without_a_reload() {
-    let app = TestApp::on(On::Sqlite).with("--pay-window", "4s").start().await;
+    let app = TestApp::with("--pay-window", "4s").start().await;
     let voucher = app.sale(1).await;
     let buyer = app.buyer().await;
     let browser = Browser::open(&app.base, Script::On).await;

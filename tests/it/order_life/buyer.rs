@@ -42,7 +42,7 @@ async fn a_cancelled_unit_comes_back_once_and_its_buyer_may_buy_again(on: On) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_queued_order_cannot_be_cancelled_or_paid_yet() {
-    let app = TestApp::on(crate::support::app::On::Sqlite).with("--roles", "web").start().await;
+    let app = TestApp::with("--roles", "web").start().await;
     let voucher = app.sale(1).await;
     let buyer = app.buyer().await;
     let id = app.admitted(&app.buy(&buyer, voucher).await);
@@ -147,7 +147,7 @@ async fn a_refund_is_an_admins_alone_sends_the_money_back_once_and_voids_code_an
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_button_of_the_sandbox_does_what_it_says() {
-    let app = TestApp::on(crate::support::app::On::Sqlite).with("--pay-window", "1500ms").start().await;
+    let app = TestApp::with("--pay-window", "1500ms").start().await;
     let voucher = app.sale(4).await;
     let admin = app.admin().await;
     let buyers = app.buyers(4).await;

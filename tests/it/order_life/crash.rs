@@ -4,19 +4,17 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::Value;
-use tokio::process::Command;
 
 use crate::support::http::Http;
 use crate::support::long;
-use crate::support::process::{BINARY, Process};
+use crate::support::process::Process;
 use crate::support::shop::Shop;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server of `shop` that dies when it comes to `step`.
 async fn serve_to(shop: &Shop, step: &str) -> Process {
-    let mut command = Command::new(BINARY);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"]).arg(shop.data());
+    let mut command = shop.command(&["--rate-limit", "off"]).await;
     command.env("SECKILL_FAULT", step).stderr(std::process::Stdio::null());
     Process::start_quietly(command).await
 }

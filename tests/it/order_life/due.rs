@@ -36,7 +36,7 @@ async fn the_process_stopped_over_the_deadline_and_the_next_one_closes_the_order
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_an_admin_and_only_a_due_order_is_timed_out_by_hand() {
-    let app = TestApp::on(On::Sqlite).with("--roles", "web").start().await;
+    let app = TestApp::with("--roles", "web").start().await;
     let voucher = app.sale(1).await;
     let (buyer, admin) = (app.buyer().await, app.admin().await);
     let shutdown = seckill::shutdown::Shutdown::default();

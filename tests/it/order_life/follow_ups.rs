@@ -6,24 +6,17 @@ use seckill::store::RELEASE;
 use serde_json::json;
 
 use super::{PRICE, act, pending, press, until, until_order};
-use crate::support::app::{On, TestApp};
+use crate::support::app::TestApp;
 use crate::support::redis::TestRedis;
 use crate::support::socket::Socket;
-
-/// Runs a statement on the shop's SQLite file, by a connection of its own.
-async fn on_file(app: &TestApp, statement: &'static str) {
-    use sqlx::Connection;
-    let file = app.data_dir().join("seckill.db");
-    let mut connection = sqlx::SqliteConnection::connect(file.to_str().unwrap()).await.unwrap();
-    sqlx::query(statement).execute(&mut connection).await.unwrap();
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_credits_fail_orders_pushes_and_coupons_are_not_late() {
     let app = TestApp::start().await;
     let voucher = app.sale(3).await;
     let buyers = app.buyers(3).await;
-    on_file(&app, "CREATE TRIGGER no_credits BEFORE UPDATE OF credits ON users BEGIN SELECT RAISE(ABORT, 'no'); END").await;
+    let mut hand = app.sql().await;
+    hand.refuse_updates("users", "credits").await;
     for buyer in &buyers {
         let id = pending(&app, buyer, voucher).await;
         let (mut socket, _) = Socket::of(&app.base, &buyer.token).await;
@@ -35,7 +28,7 @@ async fn while_credits_fail_orders_pushes_and_coupons_are_not_late() {
     }
     let store = &app.app.services.store;
     assert_eq!((store.open_outbox_count("credits").await.unwrap(), store.open_outbox_count("coupon").await.unwrap()), (3, 0));
-    on_file(&app, "DROP TRIGGER no_credits").await;
+    hand.allow_updates("users").await;
     let give_up = tokio::time::Instant::now() + super::PATIENCE;
     for buyer in &buyers {
         while app.http.get_as(&buyer.token, "/api/user/me").await.data()["credits"] != PRICE / 100 {
@@ -49,7 +42,7 @@ async fn while_credits_fail_orders_pushes_and_coupons_are_not_late() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hundred_cancels_while_redis_is_down_are_applied_within_ten_seconds_of_its_return() {
     let mut redis = TestRedis::start().await;
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).start().await;
+    let app = TestApp::with("--redis-url", &redis.url()).start().await;
     let voucher = app.sale(150).await;
     let buyers = app.buyers(100).await;
     let mut ids = Vec::new();

@@ -48,10 +48,10 @@ async fn releases_twice(overdue: &Overdue) -> Result<usize, String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bare_increment_is_noticed() {
-    let overdue = Overdue::of(On::Sqlite, 5).await;
+    let overdue = Overdue::of(On::chosen(), 5).await;
     releases_twice(&overdue).await.unwrap();
     overdue.finish().await;
-    let overdue = Overdue::of(On::Sqlite, 5).await;
+    let overdue = Overdue::of(On::chosen(), 5).await;
     let found = without("bare-incr", releases_twice(&overdue)).await;
     super::figure(&format!("a bare increment: {found:?}"));
     assert!(found.is_err());
@@ -75,10 +75,10 @@ async fn refunds_at_once(overdue: &Overdue) -> Result<usize, String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refund_without_its_key_is_noticed() {
-    let overdue = Overdue::of(On::Sqlite, 5).await;
+    let overdue = Overdue::of(On::chosen(), 5).await;
     refunds_at_once(&overdue).await.unwrap();
     overdue.finish().await;
-    let overdue = Overdue::of(On::Sqlite, 5).await;
+    let overdue = Overdue::of(On::chosen(), 5).await;
     let found = without("refund-without-its-key", refunds_at_once(&overdue)).await;
     super::figure(&format!("a refund without its key: {found:?}"));
     assert!(found.is_err());
@@ -102,7 +102,7 @@ async fn forged_notices(overdue: &Overdue) -> Result<usize, String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signature_that_is_not_checked_is_noticed() {
-    let overdue = Overdue::of(On::Sqlite, 1).await;
+    let overdue = Overdue::of(On::chosen(), 1).await;
     forged_notices(&overdue).await.unwrap();
     let found = without("signature-not-checked", forged_notices(&overdue)).await;
     super::figure(&format!("a signature that is not checked: {found:?}"));

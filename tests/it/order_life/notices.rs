@@ -76,13 +76,12 @@ async fn every_kind_of_notice_gets_its_status_and_only_the_right_one_pays() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn during_a_rotation_both_secrets_are_believed() {
-    let app = TestApp::on(On::Sqlite)
-        .with(
-            "--payment-secret",
-            "whsec_bmV3ZXIgdGhhbiB0aGUgb3RoZXIgc2VjcmV0LCBieSBmYXI=,whsec_c2Vja2lsbCB0ZXN0cyBzaWduIHdpdGggdGhpcyE=",
-        )
-        .start()
-        .await;
+    let app = TestApp::with(
+        "--payment-secret",
+        "whsec_bmV3ZXIgdGhhbiB0aGUgb3RoZXIgc2VjcmV0LCBieSBmYXI=,whsec_c2Vja2lsbCB0ZXN0cyBzaWduIHdpdGggdGhpcyE=",
+    )
+    .start()
+    .await;
     let voucher = app.sale(1).await;
     let buyer = app.buyer().await;
     let id = pending(&app, &buyer, voucher).await;
@@ -123,7 +122,7 @@ async fn money_before_the_order_is_kept_and_applied_and_money_for_nothing_goes_b
 
 #[tokio::test(flavor = "multi_thread")]
 async fn late_money_goes_back_however_often_it_is_told() {
-    let app = TestApp::on(On::Sqlite).with("--payment-secret", SECRET).start().await;
+    let app = TestApp::with("--payment-secret", SECRET).start().await;
     let voucher = app.sale(1).await;
     let (buyer, admin) = (app.buyer().await, app.admin().await);
     let id = pending(&app, &buyer, voucher).await;

@@ -1,9 +1,7 @@
 //! The options of payment, as an operator types them.
 
-use tokio::process::Command;
-
 use crate::support::app::short_dir;
-use crate::support::process::{BINARY, Process, run};
+use crate::support::process::{Process, command, run};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_weak_secret_and_a_sandbox_for_everybody_are_refused_in_one_sentence() {
@@ -35,9 +33,9 @@ async fn a_weak_secret_and_a_sandbox_for_everybody_are_refused_in_one_sentence()
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sandbox_is_there_for_everybody_when_asked_for_and_gone_with_a_real_provider() {
     let dir = short_dir();
-    let mut command = Command::new(BINARY);
-    command.args(["serve", "--listen", "0.0.0.0:0", "--sandbox-payments", "--data-dir"]).arg(dir.path());
-    let mut open = Process::start(command).await;
+    let data = dir.path().to_str().unwrap();
+    let mut open =
+        Process::start(command(&["serve", "--listen", "0.0.0.0:0", "--sandbox-payments", "--data-dir", data]).await).await;
     let port = open.base.rsplit(':').next().unwrap().to_owned();
     let http = crate::support::http::Http::new(&format!("http://127.0.0.1:{port}"));
     assert_eq!(http.get("/sandbox-pay/books").await.status, 303, "for admins: the way to the login");

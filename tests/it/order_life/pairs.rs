@@ -55,7 +55,7 @@ async fn every_pair_of_actions_each_twice_goes_as_the_state_machine_says() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refunded_order_is_not_revived_by_its_old_notice() {
-    let overdue = Overdue::of(On::Sqlite, 1).await;
+    let overdue = Overdue::of(On::chosen(), 1).await;
     let ((user, id), services) = (overdue.orders[0], overdue.app.app.services.clone());
     let body = paid(id, &format!("t-{id}"), PRICE);
     assert!(matches!(hear(&services.money.notices, "e-1", &body).await, Ok(Heard::Applied)));

@@ -219,7 +219,7 @@ async fn pay_against_timeout_at_the_same_instant_on_postgresql() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn pay_against_timeout_at_the_same_instant_over_http() {
     let rounds = if long() { 500 } else { 50 };
-    let overdue = Overdue::of(On::Sqlite, rounds).await;
+    let overdue = Overdue::of(On::chosen(), rounds).await;
     let admin = overdue.app.admin().await;
     let (http, clock) = (&overdue.app.http, &overdue.app.clock);
     let mut wins = Vec::with_capacity(rounds);
@@ -362,7 +362,7 @@ async fn twenty_refunds_at_once_are_one_payout() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_refund_whose_answer_was_lost_is_asked_for_again_under_the_same_key() {
-    let overdue = Overdue::of(On::Sqlite, 3).await;
+    let overdue = Overdue::of(On::chosen(), 3).await;
     let (money, tasks) = (overdue.app.app.services.money.clone(), Shutdown::default());
     let proxy = crate::support::proxy::Proxy::start(overdue.app.app.address, &tasks).await;
     let sandbox = money.sandbox.clone().unwrap();

@@ -4,17 +4,17 @@ use std::process::Stdio;
 
 use http::Method;
 use serde_json::{Value, json};
-use tokio::process::Command;
 
 use crate::support::app::short_dir;
-use crate::support::process::{BINARY, Process};
+use crate::support::process::{Process, command};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_names_its_request_and_no_secret_is_ever_written() {
     let dir = short_dir();
     let log = dir.path().join("log");
-    let mut command = Command::new(BINARY);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data-dir"]).arg(dir.path().join("d"));
+    let data = dir.path().join("d");
+    let mut command =
+        command(&["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data-dir", data.to_str().unwrap()]).await;
     command.env("RUST_LOG", "debug").stderr(Stdio::from(std::fs::File::create(&log).unwrap()));
     let mut server = Process::start_quietly(command).await;
     let (phone, password) = ("13987654321", "korrekt pferd batterie");
@@ -52,8 +52,9 @@ async fn a_line_names_its_request_and_no_secret_is_ever_written() {
 async fn the_log_is_for_people_when_asked_so() {
     let dir = short_dir();
     let log = dir.path().join("log");
-    let mut command = Command::new(BINARY);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--log-format", "human", "--data-dir"]).arg(dir.path().join("d"));
+    let data = dir.path().join("d");
+    let mut command =
+        command(&["serve", "--listen", "127.0.0.1:0", "--log-format", "human", "--data-dir", data.to_str().unwrap()]).await;
     command.stderr(Stdio::from(std::fs::File::create(&log).unwrap()));
     let mut server = Process::start_quietly(command).await;
     assert_eq!(server.terminate().await, 0);

@@ -140,10 +140,10 @@ async fn a_walk_through_the_shop_shows_in_the_figures_and_every_one_is_documente
     assert_eq!(server.terminate().await, 0);
 }
 
-/// The id of the managed Redis of this shop, by its own word.
+/// The id of the Redis of this shop, by its own word.
 fn redis_of(shop: &Shop) -> i32 {
     use std::io::{Read, Write};
-    let mut socket = std::os::unix::net::UnixStream::connect(shop.data().join("redis.sock")).unwrap();
+    let mut socket = std::os::unix::net::UnixStream::connect(shop.redis_url().trim_start_matches("unix://")).unwrap();
     socket.write_all(b"INFO server\r\nQUIT\r\n").unwrap();
     let mut text = String::new();
     socket.read_to_string(&mut text).unwrap();
@@ -152,14 +152,14 @@ fn redis_of(shop: &Shop) -> i32 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_figures_are_for_this_machine_unless_they_have_a_listener_of_their_own() {
-    let app = TestApp::on(crate::support::app::On::Sqlite).with("--trusted-proxies", "127.0.0.0/8").start().await;
+    let app = TestApp::with("--trusted-proxies", "127.0.0.0/8").start().await;
     let from =
         async |client: &'static str| app.http.send(Method::GET, "/metrics", &[("x-forwarded-for", client)], "").await.status;
     assert_eq!((app.http.get("/metrics").await.status.as_u16(), from("127.0.0.9").await.as_u16()), (200, 200));
     assert_eq!((from("203.0.113.9").await.as_u16(), from("10.0.0.1").await.as_u16()), (404, 404));
     app.finish().await;
 
-    let app = TestApp::on(crate::support::app::On::Sqlite).with("--metrics-listen", "127.0.0.1:0").start().await;
+    let app = TestApp::with("--metrics-listen", "127.0.0.1:0").start().await;
     assert_eq!(app.http.get("/metrics").await.status, 404, "only there");
     let own = Http::new(&format!("http://{}", app.app.metrics_address.unwrap()));
     let answer = own.send(Method::GET, "/metrics", &[("x-forwarded-for", "203.0.113.9")], "").await;
@@ -173,7 +173,7 @@ async fn the_figures_are_for_this_machine_unless_they_have_a_listener_of_their_o
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_alone_answers_for_its_health_and_figures_and_for_nothing_else() {
-    let app = TestApp::on(crate::support::app::On::Sqlite).with("--roles", "worker").start().await;
+    let app = TestApp::with("--roles", "worker").start().await;
     for path in ["/healthz", "/readyz", "/metrics"] {
         assert_eq!(app.http.get(path).await.status, 200, "{path}");
     }

@@ -6,7 +6,7 @@ use seckill::domain::ids::Lane;
 use seckill::queue::Queue;
 use tokio::time::Instant;
 
-use crate::support::app::{On, TestApp};
+use crate::support::app::TestApp;
 use crate::support::redis::TestRedis;
 use crate::support::until;
 
@@ -16,7 +16,7 @@ async fn two_workers_together_save_no_more_than_the_limit_and_nothing_is_lost() 
     const ORDERS: usize = 600;
     let redis = TestRedis::start().await;
     let limit = PER_SECOND.to_string();
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).with("--max-orders-per-second", &limit).start().await;
+    let app = TestApp::with("--redis-url", &redis.url()).with("--max-orders-per-second", &limit).start().await;
     let other = app.beside(&["--roles", "worker", "--max-orders-per-second", &limit]).await;
     let voucher = app.sale(i64::try_from(ORDERS).unwrap()).await;
     let buyers = app.buyers(ORDERS).await;

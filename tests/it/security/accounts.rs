@@ -132,9 +132,8 @@ async fn hashes_have_the_recommended_cost_and_a_salt_of_their_own() {
     for phone in ["13500000401", "13500000402"] {
         app.http.json(None, "/api/user/register", &json!({"phone": phone, "password": "korrekt pferd"})).await.data();
     }
-    let mut db = app.sqlite().await;
-    let hashes: Vec<String> =
-        sqlx::query_scalar("SELECT password_hash FROM users WHERE phone LIKE '1350000040%'").fetch_all(&mut db).await.unwrap();
+    let query = "SELECT password_hash FROM users WHERE phone LIKE '1350000040%'";
+    let hashes: Vec<String> = app.sql().await.rows(query).await.into_iter().map(|(hash,)| hash).collect();
     assert_eq!(hashes.len(), 2);
     assert!(hashes.iter().all(|h| h.starts_with("$argon2id$v=19$m=19456,t=2,p=1$")), "{hashes:?}");
     let salts: BTreeSet<&str> = hashes.iter().map(|h| h.split('$').nth(4).unwrap()).collect();

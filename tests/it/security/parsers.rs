@@ -43,7 +43,7 @@ async fn signs_of_sql_in_a_parameter_make_no_difference() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_text_of_a_user_is_part_of_a_key() {
-    let app = TestApp::on(On::Sqlite).with("--rate-limit", "100/100").start().await;
+    let app = TestApp::with("--rate-limit", "100/100").start().await;
     let (buyer, voucher) = (app.buyer().await, app.sale(2).await);
     for text in ["zqkey", "zqkey*", "zqkey%0d%0aFLUSHALL", "1%20zqkey", "%7b0%7dzqkey"] {
         app.http.get_as(text, "/api/user/me").await;
@@ -105,7 +105,7 @@ async fn no_path_leads_to_a_file_that_is_not_ours_to_show() {
 #[tokio::test(flavor = "multi_thread")]
 async fn while_redis_or_the_database_is_away_an_answer_says_nothing_of_the_inside() {
     let mut redis = TestRedis::start().await;
-    let app = TestApp::on(On::Sqlite).with("--redis-url", &redis.url()).start().await;
+    let app = TestApp::with("--redis-url", &redis.url()).start().await;
     let (voucher, buyer) = (app.sale(2).await, app.buyer().await);
     let quiet = async |what: &str| {
         for (method, path) in [
@@ -141,7 +141,7 @@ async fn while_redis_or_the_database_is_away_an_answer_says_nothing_of_the_insid
         }
     };
     quiet("all is well").await;
-    app.execute(String::from("ALTER TABLE orders RENAME TO orders_away")).await;
+    app.execute("ALTER TABLE orders RENAME TO orders_away").await;
     let broken = app.http.get_as(&buyer.token, "/api/voucher-order").await;
     assert!(broken.status.as_u16() >= 500, "the control: the table is away: {}", broken.status);
     for answer in [
@@ -153,7 +153,7 @@ async fn while_redis_or_the_database_is_away_an_answer_says_nothing_of_the_insid
         let text = answer.text().to_lowercase();
         assert!(!text.contains("no such table") && !text.contains("orders_away") && !text.contains("sqlx"), "{text}");
     }
-    app.execute(String::from("ALTER TABLE orders_away RENAME TO orders")).await;
+    app.execute("ALTER TABLE orders_away RENAME TO orders").await;
     redis.kill();
     quiet("Redis is away").await;
     redis.start_again().await;

@@ -24,6 +24,8 @@ use tempfile::TempDir;
 
 use super::http::{Answer, Http};
 use super::postgres::fresh_database;
+use super::redis::TestRedis;
+use super::sql::Sql;
 
 #[derive(Parser)]
 struct Options {
@@ -36,6 +38,22 @@ struct Options {
 pub enum On {
     Sqlite,
     Postgres,
+}
+
+impl On {
+    /// What a test stands on that names none: `SECKILL_TEST_DATABASE`, `sqlite` (with the managed Redis) when it is not set,
+    /// or `postgres` (with a Redis that somebody else runs).
+    ///
+    /// # Panics
+    /// When it says anything else.
+    #[expect(clippy::disallowed_methods, reason = "no option of the program: it belongs to the tests alone")]
+    pub fn chosen() -> Self {
+        match std::env::var("SECKILL_TEST_DATABASE").as_deref() {
+            Err(_) | Ok("" | "sqlite") => Self::Sqlite,
+            Ok("postgres") => Self::Postgres,
+            Ok(other) => panic!("SECKILL_TEST_DATABASE is sqlite or postgres, not {other}"),
+        }
+    }
 }
 
 /// Makes each of these stories, functions of [`On`], a test on both databases.
@@ -83,21 +101,38 @@ impl Builder {
     /// Starts the shop.
     pub async fn start(self) -> TestApp {
         let dir = short_dir();
-        let database = match self.on {
-            On::Sqlite => None,
-            On::Postgres => Some(fresh_database().await),
-        };
+        let names = |option: &str| self.options.iter().any(|given| given == option);
+        let (mut database, mut redis) = (None, None);
+        if self.on == On::Postgres {
+            // Who names a store brings it; who says how the managed Redis writes means that one.
+            if !names("--database-url") {
+                database = Some(fresh_database().await);
+            }
+            if !names("--redis-url") && !names("--redis-fsync") {
+                redis = Some(TestRedis::start().await);
+            }
+        }
         let mut options = vec![String::from("test"), String::from("--listen"), String::from("127.0.0.1:0")];
         options.extend([String::from("--data-dir"), dir.path().join("d").display().to_string()]);
         options.extend([String::from("--rate-limit"), String::from("off")]);
         if let Some(url) = &database {
             options.extend([String::from("--database-url"), url.clone()]);
         }
+        if let Some(redis) = &redis {
+            options.extend([String::from("--redis-url"), redis.url()]);
+        }
         options.extend(self.options);
         // A later option of the test replaces an earlier default.
         let args = Options::try_parse_from(dedup(options)).unwrap().serve;
-        Box::pin(TestApp::boot(args, Arc::new(dir), Clock::default())).await
+        Box::pin(TestApp::boot(args, Arc::new(Ground { _dir: dir, _redis: redis }), Clock::default())).await
     }
+}
+
+/// What a shop stands on; it lasts until the last instance on it is gone.
+pub struct Ground {
+    _dir: TempDir,
+    /// The Redis beside it, when it is not the managed one.
+    _redis: Option<TestRedis>,
 }
 
 /// Options given twice: the last one wins.
@@ -126,15 +161,20 @@ pub struct TestApp {
     pub clock: Clock,
     pub args: ServeArgs,
     pub shop: ShopId,
-    dir: Arc<TempDir>,
+    ground: Arc<Ground>,
     next_phone: AtomicU64,
     finished: bool,
 }
 
 impl TestApp {
-    /// A shop on SQLite with its own Redis and no request limits.
+    /// A shop on the [chosen](On::chosen) database with its own Redis and no request limits.
     pub async fn start() -> Self {
-        Self::on(On::Sqlite).start().await
+        Self::on(On::chosen()).start().await
+    }
+
+    /// The same, with an option of `seckill serve`.
+    pub fn with(option: &str, value: &str) -> Builder {
+        Self::on(On::chosen()).with(option, value)
     }
 
     /// To change something first.
@@ -149,10 +189,10 @@ impl TestApp {
         all.extend(self.data_options());
         all.extend(options.iter().map(|&o| o.to_owned()));
         let args = Options::try_parse_from(dedup(all)).unwrap().serve;
-        Box::pin(Self::boot(args, self.dir.clone(), self.clock.clone())).await
+        Box::pin(Self::boot(args, self.ground.clone(), self.clock.clone())).await
     }
 
-    async fn boot(args: ServeArgs, dir: Arc<TempDir>, clock: Clock) -> Self {
+    async fn boot(args: ServeArgs, ground: Arc<Ground>, clock: Clock) -> Self {
         let app = app::start(&args, clock.clone()).await.unwrap_or_else(|e| panic!("the shop does not start: {e:?}"));
         let base = format!("http://{}", app.address);
         let shop = if let Some(shop) = app.services.store.shops().await.unwrap().first() {
@@ -164,7 +204,7 @@ impl TestApp {
             id
         };
         let http = Http::new(&base);
-        Self { app, http, base, clock, args, shop, dir, next_phone: AtomicU64::new(19_700_000_000), finished: false }
+        Self { app, http, base, clock, args, shop, ground, next_phone: AtomicU64::new(19_700_000_000), finished: false }
     }
 
     /// The data dir of this shop.
@@ -314,9 +354,9 @@ impl TestApp {
     }
 
     /// Stops the shop and keeps its data for whoever looks at it next.
-    pub async fn stop_and_keep(mut self) -> Arc<TempDir> {
+    pub async fn stop_and_keep(mut self) -> Arc<Ground> {
         self.stop().await;
-        self.dir.clone()
+        self.ground.clone()
     }
 
     /// Clicks until there is a definite answer: 503 means "again". Panics after 15 s.
@@ -332,30 +372,29 @@ impl TestApp {
         }
     }
 
-    /// A connection of its own to this shop's SQLite file: another program that reads, writes or locks.
-    pub async fn sqlite(&self) -> sqlx::SqliteConnection {
-        use sqlx::Connection;
-        sqlx::SqliteConnection::connect(self.data_dir().join("seckill.db").to_str().unwrap()).await.unwrap()
-    }
-
-    /// A statement of somebody who works on this shop's database by hand.
-    pub async fn execute(&self, text: String) {
-        use sqlx::{Connection, Executor};
-        let text = sqlx::AssertSqlSafe(text);
+    /// Where this shop's rows are.
+    pub fn database_url(&self) -> String {
         match &self.args.data.database_url {
-            None => drop(self.sqlite().await.execute(text).await.unwrap()),
-            Some(url) => {
-                let mut connection = sqlx::PgConnection::connect(url.expose_secret()).await.unwrap();
-                connection.execute(text).await.unwrap();
-            }
+            Some(url) => url.expose_secret().to_owned(),
+            None => format!("sqlite://{}", self.data_dir().join("seckill.db").display()),
         }
     }
 
-    /// Somebody else holds the write lock of this shop's SQLite file, until released.
-    pub async fn lock_sqlite(&self) -> WriteLock {
-        let mut connection = self.sqlite().await;
-        sqlx::query("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();
-        WriteLock(connection)
+    /// A connection of its own to this shop's database: another program that reads, writes or locks.
+    pub async fn sql(&self) -> Sql {
+        Sql::open(&self.database_url()).await
+    }
+
+    /// A statement of somebody who works on this shop's database by hand.
+    pub async fn execute(&self, text: &str) {
+        self.sql().await.execute(text).await;
+    }
+
+    /// Somebody else lets nobody write into this shop's database, until the connection is closed.
+    pub async fn lock_writes(&self) -> Sql {
+        let mut sql = self.sql().await;
+        sql.lock_writes().await;
+        sql
     }
 
     /// The end of a test that means to leave a mess, told in `why`.
@@ -382,28 +421,17 @@ impl TestApp {
     pub async fn restart_later(mut self, time: Duration) -> Self {
         self.stop().await;
         self.clock.advance(time);
-        let (args, dir, clock) = (self.args.clone(), self.dir.clone(), self.clock.clone());
+        let (args, ground, clock) = (self.args.clone(), self.ground.clone(), self.clock.clone());
         drop(self);
-        Box::pin(Self::boot(args, dir, clock)).await
+        Box::pin(Self::boot(args, ground, clock)).await
     }
 
     /// Stops this process' part and starts it again on the same data.
     pub async fn restart(mut self) -> Self {
         self.stop().await;
-        let (args, dir, clock) = (self.args.clone(), self.dir.clone(), self.clock.clone());
+        let (args, ground, clock) = (self.args.clone(), self.ground.clone(), self.clock.clone());
         drop(self);
-        Box::pin(Self::boot(args, dir, clock)).await
-    }
-}
-
-/// A write lock held by another program than the shop.
-pub struct WriteLock(sqlx::SqliteConnection);
-
-impl WriteLock {
-    /// Lets the others write again.
-    pub async fn release(self) {
-        use sqlx::Connection;
-        self.0.close().await.unwrap();
+        Box::pin(Self::boot(args, ground, clock)).await
     }
 }
 

@@ -11,6 +11,7 @@ pub mod redis;
 pub mod servers;
 pub mod shop;
 pub mod socket;
+pub mod sql;
 pub mod tab;
 
 /// Whether the long races run in full: `make test-long`.

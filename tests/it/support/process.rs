@@ -1,16 +1,49 @@
 //! The real binary as a child process: started, listened to, killed by its own id.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio::sync::Mutex;
 
+use super::app::On;
 use super::http::Http;
+use super::postgres::fresh_database;
 
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_seckill");
+
+/// Where the rows of a data dir are when it keeps none itself: one database of the [chosen](On::chosen) kind for each folder,
+/// for whatever command works on it. `None`: in the folder.
+pub async fn database_of(data_dir: &Path) -> Option<String> {
+    static KNOWN: Mutex<Option<HashMap<std::path::PathBuf, String>>> = Mutex::const_new(None);
+    if On::chosen() == On::Sqlite {
+        return None;
+    }
+    let mut known = KNOWN.lock().await;
+    let known = known.get_or_insert_default();
+    if !known.contains_key(data_dir) {
+        known.insert(data_dir.to_owned(), fresh_database().await);
+    }
+    known.get(data_dir).cloned()
+}
+
+/// The binary with these arguments. Where they say which data dir and not which database, it gets the one of
+/// [`database_of`]; by the environment, so that an option may still say otherwise.
+pub async fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(arguments);
+    let data_dir = arguments.iter().skip_while(|argument| **argument != "--data-dir").nth(1);
+    if let Some(data_dir) = data_dir.filter(|_| !arguments.contains(&"--database-url"))
+        && let Some(url) = database_of(Path::new(data_dir)).await
+    {
+        command.env("DATABASE_URL", url);
+    }
+    command
+}
 
 /// A running `seckill serve`.
 pub struct Process {
@@ -29,8 +62,10 @@ impl Process {
 
     /// The same with one guard taken out, or none.
     pub async fn serve_without(mutant: Option<&str>, data_dir: &Path, options: &[&str]) -> Self {
-        let mut command = Command::new(BINARY);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"]).arg(data_dir).args(options);
+        let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off"];
+        arguments.extend(["--data-dir", data_dir.to_str().unwrap()]);
+        arguments.extend(options);
+        let mut command = command(&arguments).await;
         if let Some(mutant) = mutant {
             command.env("SECKILL_FAULT", mutant);
         }
@@ -79,8 +114,8 @@ impl Process {
 /// Runs a verb to its end: exit code, stdout, stderr.
 pub async fn run(arguments: &[&str], stdin: &str) -> (i32, String, String) {
     use tokio::io::AsyncWriteExt;
-    let mut child = Command::new(BINARY)
-        .args(arguments)
+    let mut child = command(arguments)
+        .await
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -9,9 +9,11 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-use super::app::short_dir;
+use super::app::{On, short_dir};
 use super::http::Http;
-use super::process::{Process, run};
+use super::process::{Process, command, database_of, run};
+use super::redis::TestRedis;
+use super::sql::Sql;
 
 /// Data that outlives its servers.
 pub struct Shop {
@@ -23,6 +25,8 @@ pub struct Shop {
     merchant: i64,
     /// Options of every command: other stores than the data dir's own.
     options: Vec<String>,
+    /// The Redis beside it, when nobody named one and the database is not in the data dir either.
+    _redis: Option<TestRedis>,
 }
 
 /// What one buyer was told.
@@ -43,9 +47,15 @@ impl Shop {
 
     /// An empty shop whose commands all get these options: servers that share their stores.
     pub async fn with(options: &[&str]) -> Self {
-        let options = options.iter().map(|&o| o.to_owned()).collect();
-        let mut shop =
-            Self { dir: short_dir(), buyers: Vec::new(), admin_phone: String::from("13900000000"), merchant: 0, options };
+        let mut options: Vec<String> = options.iter().map(|&o| o.to_owned()).collect();
+        let mut redis = None;
+        if On::chosen() == On::Postgres && !options.iter().any(|o| o == "--redis-url") {
+            let server = TestRedis::start().await;
+            options.extend([String::from("--redis-url"), server.url()]);
+            redis = Some(server);
+        }
+        let (dir, admin_phone) = (short_dir(), String::from("13900000000"));
+        let mut shop = Self { dir, buyers: Vec::new(), admin_phone, merchant: 0, options, _redis: redis };
         let (code, out, err) = shop.run(&["shop", "add", "--name", "测试小馆"], "").await;
         assert_eq!(code, 0, "{err}");
         shop.merchant = out.trim().parse().unwrap();
@@ -55,7 +65,7 @@ impl Shop {
     }
 
     /// Runs a verb on this shop's data.
-    async fn run(&self, verb: &[&str], stdin: &str) -> (i32, String, String) {
+    pub async fn run(&self, verb: &[&str], stdin: &str) -> (i32, String, String) {
         let data = self.data();
         let mut arguments = verb.to_vec();
         arguments.extend(["--data-dir", data.to_str().unwrap()]);
@@ -68,16 +78,43 @@ impl Shop {
         self.dir.path().join("d")
     }
 
-    /// A server on this data.
-    pub async fn serve(&self, options: &[&str]) -> Process {
-        let mut all: Vec<&str> = self.options.iter().map(String::as_str).collect();
-        all.extend(options);
-        Process::serve(&self.data(), &all).await
+    /// Where its rows are.
+    pub async fn database_url(&self) -> String {
+        if let Some(url) = self.option("--database-url") {
+            return url.to_owned();
+        }
+        database_of(&self.data()).await.unwrap_or_else(|| format!("sqlite://{}", self.data().join("seckill.db").display()))
     }
 
-    /// A server on this data with a guard taken out.
+    /// Where its Redis is.
+    pub fn redis_url(&self) -> String {
+        let managed = || format!("unix://{}", self.data().join("redis.sock").display());
+        self.option("--redis-url").map_or_else(managed, str::to_owned)
+    }
+
+    fn option(&self, name: &str) -> Option<&str> {
+        self.options.iter().skip_while(|o| *o != name).nth(1).map(String::as_str)
+    }
+
+    /// `seckill serve` on this data, not started yet.
+    pub async fn command(&self, options: &[&str]) -> tokio::process::Command {
+        let data = self.data();
+        let mut all = vec!["serve", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()];
+        all.extend(self.options.iter().map(String::as_str));
+        all.extend(options);
+        command(&all).await
+    }
+
+    /// A server on this data.
+    pub async fn serve(&self, options: &[&str]) -> Process {
+        self.serve_without(None, options).await
+    }
+
+    /// A server on this data with a guard taken out, or none.
     pub async fn serve_without(&self, mutant: Option<&str>, options: &[&str]) -> Process {
-        Process::serve_without(mutant, &self.data(), options).await
+        let mut all: Vec<&str> = self.options.iter().map(String::as_str).collect();
+        all.extend(options);
+        Process::serve_without(mutant, &self.data(), &all).await
     }
 
     /// Another server, its own data dir empty: what it shares comes by `options`.
@@ -220,12 +257,9 @@ impl Shop {
 
     /// A count from the database, read by a connection of its own.
     pub async fn count(&self, query: &'static str) -> i64 {
-        use sqlx::{Connection, PgConnection, SqliteConnection};
-        if let Some(url) = self.options.iter().find(|o| o.starts_with("postgres://")) {
-            let mut connection = PgConnection::connect(url).await.unwrap();
-            return sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap();
-        }
-        let mut connection = SqliteConnection::connect(self.data().join("seckill.db").to_str().unwrap()).await.unwrap();
-        sqlx::query_scalar(query).fetch_one(&mut connection).await.unwrap()
+        // A sum of whole numbers has a type of its own on Postgres.
+        let query = format!("SELECT CAST(({query}) AS BIGINT)");
+        let rows: Vec<(i64,)> = Sql::open(&self.database_url().await).await.rows(&query).await;
+        rows[0].0
     }
 }
