@@ -62,8 +62,14 @@ pub fn unfit(version: Version, uri: &Uri, headers: &HeaderMap) -> Option<Problem
     if version == Version::HTTP_11 && !headers.contains_key(HOST) {
         return Some(Problem::Malformed);
     }
-    if uri.path_and_query().is_some_and(|p| p.as_str().len() > MAX_URI) {
-        return Some(Problem::UriTooLong);
+    if let Some(whole) = uri.path_and_query() {
+        if whole.as_str().len() > MAX_URI {
+            return Some(Problem::UriTooLong);
+        }
+        // No text here holds a zero byte; for some programs it ends one, and for Postgres it is none.
+        if whole.as_str().contains("%00") {
+            return Some(Problem::Malformed);
+        }
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
     (bytes > MAX_HEADERS).then_some(Problem::HeadersTooLarge)

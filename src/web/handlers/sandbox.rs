@@ -114,7 +114,9 @@ pub async fn refund(State(state): State<AppState>, headers: HeaderMap, body: Byt
 
 /// The payment that the path names.
 fn named(params: &RawPathParams) -> Result<String, Problem> {
-    params.iter().next().map(|(_, id)| id.to_owned()).ok_or(Problem::NotFound)
+    // In the letters that our own ids have: anything else names none.
+    let ours = |id: &str| id.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'));
+    params.iter().next().map(|(_, id)| id.to_owned()).filter(|id| ours(id)).ok_or(Problem::NotFound)
 }
 
 /// `GET /sandbox-pay/{paymentId}`

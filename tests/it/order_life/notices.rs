@@ -40,6 +40,11 @@ async fn every_kind_of_notice_gets_its_status_and_only_the_right_one_pays() {
         let tell = async |event: &str, body: &str| notify(&app.http, &app.clock, event, body).await.status.as_u16();
         assert_eq!(tell("e-0", "{").await, 400);
         assert_eq!(tell("e-0", r#"{"type":"payment.failed","data":{}}"#).await, 200);
+        assert_eq!(
+            tell("e-n", &good.replace("t-1", "t\\u0000")).await,
+            400,
+            "no text of ours holds a zero, and Postgres takes none"
+        );
         for (i, amount) in [1, PRICE - 1, PRICE + 1, 0, -PRICE, i64::MAX].into_iter().enumerate() {
             assert_eq!(tell(&format!("m-{i}"), &paid(id, "t-m", amount)).await, 422, "{amount}");
         }

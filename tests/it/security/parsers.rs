@@ -41,6 +41,52 @@ async fn signs_of_sql_in_a_parameter_make_no_difference() {
     }
 }
 
+/// A zero byte ends a text for some programs, and is none for Postgres.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zero_byte_is_refused_wherever_it_stands() {
+    for on in [On::Sqlite, On::Postgres] {
+        let app = TestApp::on(on).start().await;
+        let (admin, shop) = (app.admin().await, app.shop);
+        for path in [
+            "/api/shop/of/name?name=a%00b",
+            "/api/shop/%00",
+            "/sandbox-pay/books%00",
+            "/admin/users?q=%00",
+            "/orders/1%00",
+            "/login?next=%00",
+        ] {
+            assert_eq!(app.http.get_as(&admin.token, path).await.status, 400, "{path} on {on:?}");
+        }
+        let json = [
+            ("/api/user/login", serde_json::json!({"phone": "1380000000\0", "password": "korrekt pferd"})),
+            ("/api/user/login", serde_json::json!({"phone": "13800000000", "code": "\0"})),
+            ("/api/user/register", serde_json::json!({"phone": "13512340000", "password": "korrekt\0pferd", "nickName": "a\0b"})),
+            ("/api/user/password", serde_json::json!({"oldPassword": "\0", "newPassword": "korrekt\0pferd"})),
+            ("/api/shop", serde_json::json!({"name": "a\0b"})),
+            ("/api/shop", serde_json::json!({"name": "a", "address": "a\0b", "area": "\0"})),
+            ("/api/voucher", serde_json::json!({"shopId": shop, "title": "a\0b", "payValue": 1, "actualValue": 2})),
+            ("/api/voucher", serde_json::json!({"shopId": shop, "title": "a", "rules": "a\0b", "payValue": 1, "actualValue": 2})),
+        ];
+        for (path, body) in json {
+            let answer = app.http.json(Some(&admin.token), path, &body).await;
+            let status = answer.status.as_u16();
+            assert!((400..500).contains(&status) || answer.json()["success"] == false, "{path} {body}: {}", answer.text());
+            assert!(status < 500, "{path} {body} on {on:?}: {}", answer.text());
+        }
+        let cookie = format!("seckill_session={}", admin.token);
+        for (path, form) in [
+            ("/login", "phone=%00&password=%00"),
+            ("/register", "phone=13512340001&password=korrekt+pferd&nickName=%00"),
+            ("/admin/vouchers/new", "formId=%00&title=%00&shopId=1"),
+            ("/admin/vouchers/new", "formId=%00&title=a&shopId=1&payValue=1&actualValue=2"),
+        ] {
+            let answer = app.http.form(Some(&cookie), path, form).await;
+            assert!((400..500).contains(&answer.status.as_u16()), "{path} {form} on {on:?}: {}", answer.status);
+        }
+        app.finish().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_text_of_a_user_is_part_of_a_key() {
     let app = TestApp::with("--rate-limit", "100/100").start().await;
