@@ -66,6 +66,12 @@ pub fn audit_turn(lane: Lane) -> String {
     format!("seckill:{{{lane}}}:audit")
 }
 
+/// Sorted set process → when it was last heard of: the worker processes; saves work, decides nothing.
+#[must_use]
+pub fn workers() -> String {
+    format!("seckill:{{{}}}:workers", Lane(0))
+}
+
 /// The order sequence of a UTC day.
 #[must_use]
 pub fn order_sequence(day: UtcDay) -> String {

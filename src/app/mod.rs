@@ -32,6 +32,7 @@ use crate::store::Store;
 use crate::web::session::{Captchas, Guesses, Life, LoginCodes, RedisSessions, Sessions};
 use crate::web::state::{AppState, Parts};
 use crate::worker::consumer::Consumer;
+use crate::worker::crew::Crew;
 use crate::worker::pace::Pace;
 
 pub use data::{Data, open_store, seed_users};
@@ -224,10 +225,12 @@ async fn start_workers(services: &Services, args: &ServeArgs, shutdown: &Shutdow
         };
         shutdown.spawn_loop("consumer", consumer.run());
     }
-    let wake = services.money.wakes.releases.clone();
-    shutdown.spawn_loop("releaser", crate::worker::releaser::run(services.releases.clone(), wake, shutdown.clone()));
-    crate::worker::money::start(&services.money, clock, shutdown);
-    crate::worker::reporter::start(services.desk.reports.clone(), shutdown);
+    let crew = Crew::alone();
+    shutdown.spawn_loop("crew", crate::worker::crew::keep_count(crew.clone(), services.queue.clone(), shutdown.clone()));
+    let (wake, releases) = (services.money.wakes.releases.clone(), services.releases.clone());
+    shutdown.spawn_loop("releaser", crate::worker::releaser::run(releases, wake, crew.clone(), shutdown.clone()));
+    crate::worker::money::start(&services.money, clock, &crew, shutdown);
+    crate::worker::reporter::start(services.desk.reports.clone(), &crew, shutdown);
     let reconciler = Reconciler {
         store: services.store.clone(),
         gate: services.gate.clone(),
@@ -247,7 +250,7 @@ async fn start_workers(services: &Services, args: &ServeArgs, shutdown: &Shutdow
         Err(_) => tracing::warn!("a gate is still being rebuilt; its buyers hear BUSY until it is open"),
     }
     services.index.refresh().await.context("cannot read the sales")?;
-    shutdown.spawn_loop("reconciler", crate::worker::reconciler::run(reconciler, services.nudge.clone(), shutdown.clone()));
+    shutdown.spawn_loop("reconciler", crate::worker::reconciler::run(reconciler, services.nudge.clone(), crew, shutdown.clone()));
     shutdown.spawn_loop("auditor", crate::worker::auditor::run(services.drift.clone(), shutdown.clone()));
     Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! Streams are made by a load alone: a stream that came back by itself would hide that its entries are lost.
 
+mod crew;
 mod entry;
 mod pace;
 mod reader;
@@ -78,7 +79,7 @@ impl Queue {
     /// A new consumer of `lane`, under a name of its own. It connects at its first call.
     #[must_use]
     pub fn reader(&self, lane: Lane) -> Reader {
-        Reader::new(self.redis.clone(), lane, consumer_name())
+        Reader::new(self.redis.clone(), lane, process_name())
     }
 
     /// The oldest entry that is not settled; none when there is none, or no stream.
@@ -187,8 +188,9 @@ fn is_no_key(e: &redis::RedisError) -> bool {
     e.to_string().contains("no such key")
 }
 
-/// `HOST-PID-RANDOM`.
-fn consumer_name() -> String {
+/// A name that nobody else has: `HOST-PID-RANDOM`.
+#[must_use]
+pub fn process_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host: String = host.trim().chars().filter(|c| c.is_ascii_alphanumeric() || *c == '.').take(40).collect();
     format!("{}-{}-{:08x}", if host.is_empty() { "host" } else { &host }, std::process::id(), rand::random::<u32>())

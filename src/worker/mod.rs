@@ -4,6 +4,7 @@
 pub mod auditor;
 pub mod backoff;
 pub mod consumer;
+pub mod crew;
 pub mod expirer;
 pub mod money;
 pub mod pace;

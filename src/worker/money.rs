@@ -3,16 +3,17 @@
 use crate::clock::Clock;
 use crate::service::money::Money;
 use crate::shutdown::Shutdown;
+use crate::worker::crew::Crew;
 use crate::worker::{expirer, rounds};
 
 /// Starts the shop's loops.
-pub fn start(money: &Money, clock: &Clock, shutdown: &Shutdown) {
-    shutdown.spawn_loop("overdue orders", expirer::run(money.cancels.clone(), clock.clone(), shutdown.clone()));
+pub fn start(money: &Money, clock: &Clock, crew: &Crew, shutdown: &Shutdown) {
+    shutdown.spawn_loop("overdue orders", expirer::run(money.cancels.clone(), clock.clone(), crew.clone(), shutdown.clone()));
 
     let (notices, wake) = (money.notices.clone(), money.wakes.early.clone());
     shutdown.spawn_loop(
         "early payments",
-        rounds::run("early payments", wake, shutdown.clone(), move || {
+        rounds::run("early payments", wake, crew.clone(), shutdown.clone(), move || {
             let notices = notices.clone();
             async move { notices.sweep().await }
         }),
@@ -20,7 +21,7 @@ pub fn start(money: &Money, clock: &Clock, shutdown: &Shutdown) {
     let (refunds, wake) = (money.refunds.clone(), money.wakes.refunds.clone());
     shutdown.spawn_loop(
         "refunds",
-        rounds::run("refunds", wake, shutdown.clone(), move || {
+        rounds::run("refunds", wake, crew.clone(), shutdown.clone(), move || {
             let refunds = refunds.clone();
             async move { refunds.round().await }
         }),
@@ -28,7 +29,7 @@ pub fn start(money: &Money, clock: &Clock, shutdown: &Shutdown) {
     let (coupons, wake) = (money.follow_ups.clone(), money.wakes.coupons.clone());
     shutdown.spawn_loop(
         "coupons",
-        rounds::run("coupons", wake, shutdown.clone(), move || {
+        rounds::run("coupons", wake, crew.clone(), shutdown.clone(), move || {
             let coupons = coupons.clone();
             async move { coupons.coupons().await }
         }),
@@ -36,7 +37,7 @@ pub fn start(money: &Money, clock: &Clock, shutdown: &Shutdown) {
     let (credits, wake) = (money.follow_ups.clone(), money.wakes.credits.clone());
     shutdown.spawn_loop(
         "credits",
-        rounds::run("credits", wake, shutdown.clone(), move || {
+        rounds::run("credits", wake, crew.clone(), shutdown.clone(), move || {
             let credits = credits.clone();
             async move { credits.credits().await }
         }),
@@ -46,10 +47,11 @@ pub fn start(money: &Money, clock: &Clock, shutdown: &Shutdown) {
 /// Starts the sandbox's own loop, when the sandbox is used: in the process that has its page.
 pub fn start_sandbox(money: &Money, shutdown: &Shutdown) {
     let Some(sandbox) = money.sandbox.clone() else { return };
-    let wake = money.wakes.letters.clone();
+    // These are the web processes, whose number nobody knows; their notices are few.
+    let (wake, crew) = (money.wakes.letters.clone(), Crew::alone());
     shutdown.spawn_loop(
         "the sandbox's notices",
-        rounds::run("the sandbox's notices", wake, shutdown.clone(), move || {
+        rounds::run("the sandbox's notices", wake, crew.clone(), shutdown.clone(), move || {
             let sandbox = sandbox.clone();
             async move { sandbox.send_due().await }
         }),

@@ -9,9 +9,10 @@ use tokio::sync::Notify;
 
 use crate::service::ServiceError;
 use crate::shutdown::Shutdown;
-use crate::worker::backoff::{Backoff, jittered};
+use crate::worker::backoff::Backoff;
+use crate::worker::crew::Crew;
 
-/// Between two looks when nobody calls: another process may have left something to do.
+/// Between two looks of all workers together when nobody calls: another process may have left something to do.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How long a round may go on after the end has begun. What it leaves is in the outbox, and everything in a round may be
@@ -25,7 +26,7 @@ async fn patience(shutdown: &Shutdown) {
 }
 
 /// The loop. `round` answers how many things it did; 0: it may rest.
-pub async fn run<R, F>(what: &'static str, wake: Arc<Notify>, shutdown: Shutdown, round: R)
+pub async fn run<R, F>(what: &'static str, wake: Arc<Notify>, crew: Crew, shutdown: Shutdown, round: R)
 where
     R: Fn() -> F + Send,
     F: Future<Output = Result<usize, ServiceError>> + Send,
@@ -42,7 +43,7 @@ where
                     tracing::info!(what, "goes on");
                 }
                 backoff.reset();
-                if done > 0 { Duration::ZERO } else { jittered(LOOK_EVERY) }
+                if done > 0 { Duration::ZERO } else { crew.pause(LOOK_EVERY) }
             }
             Err(error) => {
                 if !backoff.is_failing() {

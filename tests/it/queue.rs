@@ -208,3 +208,17 @@ async fn a_dead_consumer_is_dropped_only_when_it_holds_nothing() {
     let claimed = queue.reader(LANE).claim(Duration::ZERO, 10).await.unwrap();
     assert_eq!(settled(&claimed), settled(&got), "what it holds can still be claimed");
 }
+
+#[tokio::test]
+async fn whoever_reports_is_counted_and_whoever_is_silent_is_struck_off() {
+    let (redis, _gate, queue) = selling().await;
+    let minute = Duration::from_mins(1);
+    for (name, count) in [("one", 1), ("two", 2), ("one", 2), ("three", 3)] {
+        assert_eq!(queue.muster(name, minute).await.unwrap(), count, "{name}");
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert_eq!(queue.muster("four", Duration::from_millis(10)).await.unwrap(), 1, "the others were not heard of for longer");
+    assert_eq!(queue.muster("four", minute).await.unwrap(), 1);
+    let left: i64 = redis.ask("PTTL seckill:{0}:workers").await;
+    assert!((1..=60_000).contains(&left), "nobody left, nothing stays: {left}");
+}

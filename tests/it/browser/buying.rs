@@ -23,7 +23,7 @@ async fn the_page_shows_the_created_order_without_a_reload(script: Script) {
     assert_eq!(browser.path().await, shop, "back on the page that he came from");
 
     // While somebody else writes to the database the order can only wait; the page says so.
-    let writer = app.app.services.store.begin().await.unwrap();
+    let writer = app.lock_writes().await;
     browser.reads(&button(voucher), "限时抢购").await;
     browser.click(&button(voucher)).await;
     browser.find("div[data-order][data-status='QUEUED']").await;
@@ -32,7 +32,7 @@ async fn the_page_shows_the_created_order_without_a_reload(script: Script) {
         browser.ready().await;
         browser.js("(window.stayed = true)").await;
     }
-    drop(writer);
+    writer.close().await;
     browser.find(CREATED).await;
     browser.find(NEWS).await;
     browser.says(NEWS, "订单已创建").await;

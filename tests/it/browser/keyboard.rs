@@ -55,14 +55,14 @@ async fn an_order_is_given_back_by_keyboard_alone() {
     browser.become_user(&buyer).await;
     browser.go(&format!("/shop/{}", app.shop)).await;
     // While somebody else writes to the database the order can only wait; what is said is said to a reader of screens, too.
-    let writer = app.app.services.store.begin().await.unwrap();
+    let writer = app.lock_writes().await;
     browser.find(&button(voucher)).await;
     tab_to(&browser, "data-action", "buy").await;
     press(&browser, Key::Enter).await;
     browser.find("div[data-order][data-status='QUEUED']").await;
     browser.find("[role='status'][data-event='order.queued']").await;
     browser.ready().await;
-    drop(writer);
+    writer.close().await;
     browser.find(CREATED).await;
     browser.find("[role='status'][data-event='order.created']").await;
     tab_to(&browser, "data-action", "cancel").await;

@@ -52,11 +52,11 @@ async fn what_others_typed_shows_as_text_everywhere() {
         let second = browser.driver().new_tab().await.unwrap();
         browser.driver().switch_to_window(second).await.unwrap();
         browser.go(&shop).await;
-        let writer = app.app.services.store.begin().await.unwrap();
+        let writer = app.lock_writes().await;
         browser.click(&button(id)).await;
         browser.find("div[data-order][data-status='QUEUED']").await;
         browser.ready().await;
-        drop(writer);
+        writer.close().await;
         browser.find(CREATED).await;
         browser.says(NEWS, title).await;
         browser.reads("h2#what", title).await;

@@ -1,6 +1,7 @@
 //! The shop on many machines: Sentinel, Cluster, several processes. Real servers, started by the test.
 
 mod contract;
+mod crew;
 mod failover;
 mod lanes;
 mod nginx;

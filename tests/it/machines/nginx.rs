@@ -97,7 +97,14 @@ async fn one_of_two_instances_dies_and_nobody_buys_twice_pages_stay_up_and_socke
     for buyer in &shop.buyers[150..156] {
         sockets.push(Socket::of(&nginx.base, buyer).await.0);
     }
-    tokio::time::sleep(Duration::from_secs(if long() { 90 } else { 2 })).await;
+    // As a browser does: it says nothing, and answers pings.
+    let silence = tokio::time::Instant::now() + Duration::from_secs(if long() { 90 } else { 2 });
+    join_all(sockets.iter_mut().map(async |socket| {
+        while let Ok(heard) = tokio::time::timeout_at(silence, socket.next_ever()).await {
+            assert!(heard.is_some(), "a socket that says nothing was closed");
+        }
+    }))
+    .await;
 
     // Eight addresses, twenty clicks each, and in the middle one instance is gone.
     let clients: Vec<Http> = (2..10).map(|last| from(&nginx, last)).collect();
