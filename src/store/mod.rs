@@ -29,6 +29,7 @@ mod users;
 mod vouchers;
 
 use std::path::Path;
+use std::time::Duration;
 
 use sqlx::PgPool;
 
@@ -51,6 +52,11 @@ pub use users::Credentials;
 pub use vouchers::{Inserted, OnSale, VoucherTexts};
 
 use run::{bounded, on_store};
+
+pub use run::with_patience;
+
+/// How long a ping waits for a server that says nothing.
+const PING_WITHIN: Duration = Duration::from_millis(900);
 
 /// The database, whichever it is. Cheap to clone; all clones share the connections.
 #[derive(Debug, Clone)]
@@ -79,7 +85,10 @@ impl Store {
 
     /// Asks for one answer, for the readiness check: within about a second, or an error.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        on_store!(self, Db, conn => sqlx::query_scalar::<Db, i64>("SELECT CAST(1 AS BIGINT)").fetch_one(conn)).map(drop)
+        let asked = async {
+            on_store!(self, Db, conn => sqlx::query_scalar::<Db, i64>("SELECT CAST(1 AS BIGINT)").fetch_one(conn)).map(drop)
+        };
+        with_patience(PING_WITHIN, asked).await
     }
 
     /// Closes every connection; waits for those in use. On SQLite the last one folds the write-ahead log into the file.

@@ -24,6 +24,26 @@ pub(super) async fn bounded<T>(work: impl Future<Output = Result<T, sqlx::Error>
     }
 }
 
+tokio::task_local! {
+    /// How long a statement of this task may wait for a server that says nothing.
+    static PATIENCE: Duration;
+}
+
+/// Runs `work`, in which no statement waits longer than `limit` for a Postgres server that says nothing: somebody waits for
+/// `work`. Commits keep their time, for nobody could say what became of them; so does SQLite, which is no server.
+pub async fn with_patience<F: Future>(limit: Duration, work: F) -> F::Output {
+    PATIENCE.scope(limit, work).await
+}
+
+/// As [`bounded`], for one statement on Postgres.
+pub(super) async fn asked<T>(work: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, StoreError> {
+    let limit = PATIENCE.try_with(|limit| *limit).unwrap_or(ANSWER_WITHIN);
+    match tokio::time::timeout(limit, bounded(work)).await {
+        Ok(answer) => answer,
+        Err(_) => Err(StoreError::Unavailable(String::from("no answer in the time that a visitor waits"))),
+    }
+}
+
 /// Reads outside any transaction: `on_store!(store, Db, conn => statement)`.
 macro_rules! on_store {
     ($store:expr, $db:ident, $conn:ident => $work:expr) => {
@@ -36,7 +56,7 @@ macro_rules! on_store {
             $crate::store::Store::Postgres(pool) => {
                 type $db = sqlx::Postgres;
                 let $conn = pool;
-                $crate::store::run::bounded($work).await
+                $crate::store::run::asked($work).await
             }
         }
     };
@@ -54,7 +74,7 @@ macro_rules! on_tx {
             $crate::store::tx::Inner::Postgres(tx) => {
                 type $db = sqlx::Postgres;
                 let $conn = &mut **tx;
-                $crate::store::run::bounded($work).await
+                $crate::store::run::asked($work).await
             }
         };
         $tx.spoiled |= answer.is_err();

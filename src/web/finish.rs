@@ -1,5 +1,7 @@
 //! The outermost layer that knows HTTP: refuses heads that are oversized or name two hosts, words every problem, puts the security headers on.
 
+use std::time::Duration;
+
 use axum::extract::{Request, State};
 use axum::http::header::{
     ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, REFERER,
@@ -12,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use tower_http::request_id::RequestId;
 
 use crate::i18n::Lang;
+use crate::store::with_patience;
 use crate::web::error::Problem;
 use crate::web::extract::{chrome, is_api, lang_of};
 use crate::web::fields::QueryFields;
@@ -22,6 +25,8 @@ use crate::web::state::AppState;
 
 const MAX_URI: usize = 8 * 1024;
 const MAX_HEADERS: usize = 16 * 1024;
+/// How long an answer waits for a database that says nothing: a visitor hears BUSY within a second.
+const DATABASE_WITHIN: Duration = Duration::from_millis(900);
 
 /// What a browser may load and where a page may stand.
 pub const POLICY: HeaderValue = HeaderValue::from_static(
@@ -40,9 +45,12 @@ pub async fn finish(State(state): State<AppState>, request: Request, next: Next)
     let before = unfit(parts.version, &parts.uri, &parts.headers);
     // Only what the words need: the rest goes on with the request.
     let seen = Seen::of(&parts);
-    let response = match before {
-        Some(problem) => problem.into_response(),
-        None => next.run(Request::from_parts(parts, body)).await,
+    let response = if let Some(problem) = before {
+        problem.into_response()
+    } else {
+        let work = next.run(Request::from_parts(parts, body));
+        // A report may read for long, and an admin waits for it.
+        if seen.uri.path().contains("/report") { work.await } else { with_patience(DATABASE_WITHIN, work).await }
     };
     let mut response = worded(&state, &seen, response);
     remember_choices(&seen, response.headers_mut());

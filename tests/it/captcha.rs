@@ -10,9 +10,11 @@ use seckill::domain::voucher::NewSale;
 use seckill::web::session::Captchas;
 use serde_json::{Value, json};
 
-use crate::support::app::{Buyer, On, TestApp};
+use crate::support::app::{Buyer, On, TestApp, on_both_databases};
 use crate::support::browser::{Browser, Script};
 use crate::support::http::Answer;
+
+on_both_databases!(a_wrong_foreign_used_or_late_answer_never_reaches_the_script,);
 
 /// A sale with a captcha, its window in milliseconds from now.
 async fn sale(app: &TestApp, stock: i64, begin: i64, end: i64) -> VoucherId {
@@ -90,9 +92,8 @@ async fn a_challenge_is_asked_answered_either_way_and_used_up() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_wrong_foreign_used_or_late_answer_never_reaches_the_script() {
-    let app = TestApp::start().await;
+async fn a_wrong_foreign_used_or_late_answer_never_reaches_the_script(on: On) {
+    let app = TestApp::on(on).start().await;
     let (voucher, other, buyers) = (open_sale(&app, 10).await, open_sale(&app, 10).await, app.buyers(2).await);
     app.settled().await;
     let me = &buyers[0];

@@ -6,8 +6,13 @@ use http::Method;
 use seckill::web::session::{Guessed, Guesses};
 use serde_json::json;
 
-use crate::support::app::TestApp;
+use crate::support::app::{On, TestApp, on_both_databases};
 use crate::support::http::Answer;
+
+on_both_databases!(
+    guesses_at_one_account_get_slower_from_wherever_they_come_and_the_owner_gets_in,
+    a_login_that_races_with_a_shut_out_keeps_no_session,
+);
 
 const PASSWORD: &str = "korrekt pferd";
 
@@ -68,9 +73,8 @@ fn wait_of(answer: &Answer) -> Option<u64> {
     answer.header("retry-after").parse::<u64>().ok().map(|seconds| if seconds == 2 { 1 } else { seconds })
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn guesses_at_one_account_get_slower_from_wherever_they_come_and_the_owner_gets_in() {
-    let app = TestApp::with("--rate-limit", "10/20").with("--trusted-proxies", "127.0.0.1/32").start().await;
+async fn guesses_at_one_account_get_slower_from_wherever_they_come_and_the_owner_gets_in(on: On) {
+    let app = TestApp::on(on).with("--rate-limit", "10/20").with("--trusted-proxies", "127.0.0.1/32").start().await;
     let phones = ["13600000001", "13600000002"];
     app.http.json(None, "/api/user/register", &json!({"phone": phones[0], "password": PASSWORD})).await.data();
     // Known or not: the same answers, to the letter. All at once, because each is counted before it is checked.
@@ -212,9 +216,8 @@ async fn after_a_change_of_password_a_browser_goes_on_with_a_new_session_and_the
     app.finish().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_login_that_races_with_a_shut_out_keeps_no_session() {
-    let app = TestApp::start().await;
+async fn a_login_that_races_with_a_shut_out_keeps_no_session(on: On) {
+    let app = TestApp::on(on).start().await;
     let admin = app.admin().await;
     for n in 0..6 {
         let phone = format!("1360000005{n}");

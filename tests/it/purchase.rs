@@ -8,7 +8,12 @@ use serde_json::Value;
 
 use crate::support::app::{On, TestApp, on_both_databases};
 
-on_both_databases!(sixty_four_clicks_of_one_user_make_one_order_and_all_hear_its_id,);
+on_both_databases!(
+    sixty_four_clicks_of_one_user_make_one_order_and_all_hear_its_id,
+    clicks_outside_the_window_are_refused_and_leave_no_trace,
+    a_winner_hears_his_order_also_when_the_sale_is_sold_out,
+    nobody_reads_the_order_of_somebody_else,
+);
 
 /// The order as it reads once it is saved.
 async fn saved(app: &TestApp, buyer: &crate::support::app::Buyer, id: seckill::domain::ids::OrderId) -> Value {
@@ -73,9 +78,8 @@ async fn sixty_four_clicks_of_one_user_make_one_order_and_all_hear_its_id(on: On
     app.finish().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn clicks_outside_the_window_are_refused_and_leave_no_trace() {
-    let app = TestApp::start().await;
+async fn clicks_outside_the_window_are_refused_and_leave_no_trace(on: On) {
+    let app = TestApp::on(on).start().await;
     let soon = app.sale_between(5, 60_000, 120_000).await;
     let over = app.sale_between(5, -120_000, -60_000).await;
     let plain = app.app.services.sales.create_voucher(None, None, &app.voucher("普通券")).await.unwrap();
@@ -102,9 +106,8 @@ async fn clicks_outside_the_window_are_refused_and_leave_no_trace() {
     app.finish().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_winner_hears_his_order_also_when_the_sale_is_sold_out() {
-    let app = TestApp::start().await;
+async fn a_winner_hears_his_order_also_when_the_sale_is_sold_out(on: On) {
+    let app = TestApp::on(on).start().await;
     let (voucher, buyers) = (app.sale(1).await, app.buyers(2).await);
     let id = app.admitted(&app.buy(&buyers[0], voucher).await);
     let refused = app.buy(&buyers[1], voucher).await;
@@ -124,9 +127,8 @@ async fn a_winner_hears_his_order_also_when_the_sale_is_sold_out() {
     app.finish().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn nobody_reads_the_order_of_somebody_else() {
-    let app = TestApp::start().await;
+async fn nobody_reads_the_order_of_somebody_else(on: On) {
+    let app = TestApp::on(on).start().await;
     let (voucher, buyers, admin) = (app.sale(2).await, app.buyers(2).await, app.admin().await);
     let id = app.admitted(&app.buy(&buyers[0], voucher).await);
     app.settled().await;

@@ -1,10 +1,13 @@
 //! A Redis or a database that gives no answer costs the first who asks a moment, and nobody after him.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use seckill::shutdown::Shutdown;
 
-use crate::support::app::TestApp;
+use crate::support::app::{On, TestApp};
+use crate::support::postgres::{fresh_database, slowed};
 use crate::support::redis::TestRedis;
 use crate::support::until;
 
@@ -111,4 +114,47 @@ async fn while_another_program_holds_the_database_every_write_is_told_busy_soon(
     lock.close().await;
     until("writes go through again", SOON, async || app.http.post_as(&buyer.token, &cancel).await.status == 200).await;
     app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_postgres_says_nothing_everybody_hears_busy_soon_and_clicks_go_on() {
+    let (tasks, database) = (Shutdown::default(), fresh_database().await);
+    let (url, delay_ms) = slowed(&database, &tasks).await;
+    let app = TestApp::on(On::Postgres).with("--database-url", &url).start().await;
+    let (voucher, buyers, admin) = (app.sale(50).await, app.buyers(20).await, app.admin().await);
+    let id = app.admitted(&app.buy(&buyers[0], voucher).await);
+    app.settled().await;
+    // Every connection was used a moment ago: none is looked at before it is asked.
+    join_all((0..20).map(|_| app.http.get_as(&buyers[0].token, "/api/voucher-order"))).await;
+    delay_ms.store(60_000, Ordering::SeqCst);
+    let cancel = format!("/api/voucher-order/{id}/cancel");
+    let register = serde_json::json!({"phone": "13912345678", "password": "korrekt pferd"});
+    let body = serde_json::json!({"shopId": app.shop, "title": "茶", "payValue": 100, "actualValue": 200});
+    for _ in 0..2 {
+        let started = Instant::now();
+        let answers = tokio::join!(
+            app.http.get_as(&buyers[0].token, "/api/voucher-order"),
+            app.http.post_as(&buyers[0].token, &cancel),
+            app.http.json(None, "/api/user/register", &register),
+            app.http.json(Some(&admin.token), "/api/voucher", &body),
+            app.http.get("/readyz"),
+        );
+        let took = started.elapsed();
+        for answer in [&answers.0, &answers.1, &answers.2, &answers.3] {
+            assert_eq!((answer.status.as_u16(), answer.code().as_str()), (503, "BUSY"), "{}", answer.text());
+        }
+        assert_eq!(answers.4.status, 503);
+        // A second, and what a password's hash takes on a crowded machine; without the limit it would be twelve.
+        assert!(took < Duration::from_secs(3), "{took:?}");
+    }
+    let started = Instant::now();
+    for buyer in &buyers[1..] {
+        app.admitted(&app.buy(buyer, voucher).await);
+    }
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    delay_ms.store(0, Ordering::SeqCst);
+    until("it answers again", Duration::from_secs(90), async || app.http.post_as(&buyers[0].token, &cancel).await.status == 200)
+        .await;
+    app.finish().await;
+    tasks.begin();
 }

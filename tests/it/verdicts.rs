@@ -9,7 +9,11 @@ use seckill::service::place_orders::Placed;
 use crate::support::app::{On, TestApp, on_both_databases};
 use crate::support::socket::Socket;
 
-on_both_databases!(how_many_are_before_me_is_the_same_by_ticket_by_token_in_the_list_and_on_a_second_device_and_only_falls,);
+on_both_databases!(
+    how_many_are_before_me_is_the_same_by_ticket_by_token_in_the_list_and_on_a_second_device_and_only_falls,
+    every_watcher_hears_sold_out_and_a_unit_that_came_back_within_a_second,
+    a_push_that_died_with_its_process_is_made_good_while_the_socket_stays_open,
+);
 
 /// A shop whose worker is this test.
 async fn without_worker(on: On) -> (TestApp, Reader) {
@@ -102,9 +106,8 @@ async fn a_tab_is_told_at_most_once_a_second_how_many_are_before_it() {
     app.finish().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_watcher_hears_sold_out_and_a_unit_that_came_back_within_a_second() {
-    let app = TestApp::start().await;
+async fn every_watcher_hears_sold_out_and_a_unit_that_came_back_within_a_second(on: On) {
+    let app = TestApp::on(on).start().await;
     let (voucher, buyer) = (app.sale(1).await, app.buyer().await);
     let mut watchers = Vec::new();
     for _ in 0..20 {
@@ -135,9 +138,8 @@ async fn every_watcher_hears_sold_out_and_a_unit_that_came_back_within_a_second(
     app.finish().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_push_that_died_with_its_process_is_made_good_while_the_socket_stays_open() {
-    let (app, mut reader) = without_worker(On::chosen()).await;
+async fn a_push_that_died_with_its_process_is_made_good_while_the_socket_stays_open(on: On) {
+    let (app, mut reader) = without_worker(on).await;
     let (voucher, buyer) = (app.sale(1).await, app.buyer().await);
     let (mut tab, _) = Socket::of(&app.base, &buyer.token).await;
     let id = app.admitted(&app.buy(&buyer, voucher).await);

@@ -10,6 +10,8 @@ on_both_databases!(
     a_cancelled_unit_comes_back_once_and_its_buyer_may_buy_again,
     a_paid_order_has_its_code_and_is_seen_paid_on_every_tab,
     a_refund_is_an_admins_alone_sends_the_money_back_once_and_voids_code_and_credits,
+    each_button_of_the_sandbox_does_what_it_says,
+    pay_and_cancel_work_as_forms_and_say_why_not,
 );
 
 async fn a_cancelled_unit_comes_back_once_and_its_buyer_may_buy_again(on: On) {
@@ -145,9 +147,8 @@ async fn a_refund_is_an_admins_alone_sends_the_money_back_once_and_voids_code_an
     app.finish().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn each_button_of_the_sandbox_does_what_it_says() {
-    let app = TestApp::with("--pay-window", "1500ms").start().await;
+async fn each_button_of_the_sandbox_does_what_it_says(on: On) {
+    let app = TestApp::on(on).with("--pay-window", "1500ms").start().await;
     let voucher = app.sale(4).await;
     let admin = app.admin().await;
     let buyers = app.buyers(4).await;
@@ -176,9 +177,8 @@ async fn each_button_of_the_sandbox_does_what_it_says() {
     app.finish().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn pay_and_cancel_work_as_forms_and_say_why_not() {
-    let app = TestApp::start().await;
+async fn pay_and_cancel_work_as_forms_and_say_why_not(on: On) {
+    let app = TestApp::on(on).start().await;
     let voucher = app.sale(1).await;
     let buyer = app.buyer().await;
     let id = pending(&app, &buyer, voucher).await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::Value;
 
+use crate::support::app::On;
 use crate::support::http::Http;
 use crate::support::long;
 use crate::support::process::Process;
@@ -57,8 +58,15 @@ enum Story {
 }
 
 async fn dies_at(step: &str, story: Story) {
-    let rounds = if long() { 20 } else { 2 };
-    let mut shop = Shop::new().await;
+    // The chosen database, and Postgres in any case.
+    for on in [On::chosen(), On::Postgres] {
+        dies_on(on, step, story).await;
+    }
+}
+
+async fn dies_on(on: On, step: &str, story: Story) {
+    let rounds = if long() { 20 } else { 1 };
+    let mut shop = Shop::on(on, &[]).await;
     let mut server = shop.serve(&[]).await;
     shop.seed(rounds).await;
     let voucher = shop.sale(&server.http, i64::try_from(rounds).unwrap()).await;

@@ -6,13 +6,17 @@ use seckill::store::RELEASE;
 use serde_json::json;
 
 use super::{PRICE, act, pending, press, until, until_order};
-use crate::support::app::TestApp;
+use crate::support::app::{On, TestApp, on_both_databases};
 use crate::support::redis::TestRedis;
 use crate::support::socket::Socket;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn while_credits_fail_orders_pushes_and_coupons_are_not_late() {
-    let app = TestApp::start().await;
+on_both_databases!(
+    while_credits_fail_orders_pushes_and_coupons_are_not_late,
+    a_hundred_cancels_while_redis_is_down_are_applied_within_ten_seconds_of_its_return,
+);
+
+async fn while_credits_fail_orders_pushes_and_coupons_are_not_late(on: On) {
+    let app = TestApp::on(on).start().await;
     let voucher = app.sale(3).await;
     let buyers = app.buyers(3).await;
     let mut hand = app.sql().await;
@@ -39,10 +43,9 @@ async fn while_credits_fail_orders_pushes_and_coupons_are_not_late() {
     app.finish().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_hundred_cancels_while_redis_is_down_are_applied_within_ten_seconds_of_its_return() {
+async fn a_hundred_cancels_while_redis_is_down_are_applied_within_ten_seconds_of_its_return(on: On) {
     let mut redis = TestRedis::start().await;
-    let app = TestApp::with("--redis-url", &redis.url()).start().await;
+    let app = TestApp::on(on).with("--redis-url", &redis.url()).start().await;
     let voucher = app.sale(150).await;
     let buyers = app.buyers(100).await;
     let mut ids = Vec::new();

@@ -128,7 +128,16 @@ pub async fn slowed(url: &str, tasks: &Shutdown) -> (String, Arc<AtomicU64>) {
                 let answered = async {
                     let mut buffer = vec![0; 64 * 1024];
                     while let Ok(n @ 1..) = from_server.read(&mut buffer).await {
-                        tokio::time::sleep(Duration::from_millis(delay.load(Ordering::SeqCst))).await;
+                        let read_at = tokio::time::Instant::now();
+                        loop {
+                            // Looked at again and again: what is held back is let go as soon as the number says so.
+                            let at = read_at + Duration::from_millis(delay.load(Ordering::SeqCst));
+                            let soon = tokio::time::Instant::now() + Duration::from_millis(200);
+                            tokio::time::sleep_until(at.min(soon)).await;
+                            if at <= soon {
+                                break;
+                            }
+                        }
                         if to_client.write_all(&buffer[..n]).await.is_err() {
                             return;
                         }

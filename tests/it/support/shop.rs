@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use super::app::{On, short_dir};
 use super::http::Http;
+use super::postgres::fresh_database;
 use super::process::{Process, command, database_of, run};
 use super::redis::TestRedis;
 use super::sql::Sql;
@@ -47,12 +48,22 @@ impl Shop {
 
     /// An empty shop whose commands all get these options: servers that share their stores.
     pub async fn with(options: &[&str]) -> Self {
+        Self::on(On::chosen(), options).await
+    }
+
+    /// The same, on this database unless the options name one.
+    pub async fn on(on: On, options: &[&str]) -> Self {
         let mut options: Vec<String> = options.iter().map(|&o| o.to_owned()).collect();
+        let names = |options: &[String], name: &str| options.iter().any(|option| option == name);
         let mut redis = None;
-        if On::chosen() == On::Postgres && !options.iter().any(|o| o == "--redis-url") {
+        if on == On::Postgres && !names(&options, "--redis-url") {
             let server = TestRedis::start().await;
             options.extend([String::from("--redis-url"), server.url()]);
             redis = Some(server);
+        }
+        if on != On::chosen() && !names(&options, "--database-url") {
+            assert_eq!(on, On::Postgres, "a test that is about SQLite says where its file is");
+            options.extend([String::from("--database-url"), fresh_database().await]);
         }
         let (dir, admin_phone) = (short_dir(), String::from("13900000000"));
         let mut shop = Self { dir, buyers: Vec::new(), admin_phone, merchant: 0, options, _redis: redis };
