@@ -75,7 +75,10 @@ pub fn unfit(version: Version, uri: &Uri, headers: &HeaderMap) -> Option<Problem
             return Some(Problem::UriTooLong);
         }
         // No text here holds a zero byte; for some programs it ends one, and for Postgres it is none.
-        if whole.as_str().contains("%00") {
+        if whole.path().contains("%00") {
+            return Some(if is_api(whole.path()) { Problem::Malformed } else { Problem::NotFound });
+        }
+        if whole.query().is_some_and(|query| query.contains("%00")) {
             return Some(Problem::Malformed);
         }
     }

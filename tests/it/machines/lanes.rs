@@ -16,6 +16,7 @@ use super::figure;
 use crate::support::app::{On, TestApp};
 use crate::support::postgres::{fresh_database, slowed};
 use crate::support::redis::TestRedis;
+use crate::support::sql::Sql;
 use crate::support::{long, until};
 
 /// Orders of each of the two sales.
@@ -131,11 +132,10 @@ async fn two_consumers_with_interleaved_vouchers_and_two_expirers_never_deadlock
         sqlx::query("ROLLBACK").execute(&mut *connection).await.unwrap();
     }
     drop((one, two));
-    let mut outside = PgConnection::connect(&url).await.unwrap();
+    let mut outside = Sql::open(&url).await;
     let mut seen = 0_i64;
     until("the server tells of the deadlock", Duration::from_secs(20), async || {
-        let count = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
-        seen = sqlx::query_scalar(count).fetch_one(&mut outside).await.unwrap();
+        seen = outside.deadlocks().await;
         seen > 0
     })
     .await;

@@ -9,6 +9,7 @@ mod processes;
 mod replicated;
 mod start;
 mod tls;
+mod trouble;
 mod upgrade;
 
 /// Tells a figure that a test measured.

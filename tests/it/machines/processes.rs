@@ -75,5 +75,6 @@ async fn four_processes_lose_a_web_a_worker_and_a_primary_and_every_order_has_it
     assert_eq!(shop.count("SELECT COUNT(*) FROM orders WHERE status = 'FAILED' AND close_reason <> 'LOST'").await, 0);
     assert_eq!(shop.count("SELECT stock_left FROM flash_sale").await, 0);
     shop.audited().await;
+    assert_eq!(shop.count("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").await, 0);
     assert_eq!((web_two.terminate().await, worker_two.terminate().await), (0, 0));
 }

@@ -3,6 +3,7 @@
 mod browser;
 mod buyer;
 #[cfg(feature = "fault-injection")]
+mod cluster;
 mod crash;
 mod due;
 mod follow_ups;

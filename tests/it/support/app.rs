@@ -409,6 +409,10 @@ impl TestApp {
         self.balanced().await;
         let dead = self.app.services.store.open_dead_letter_count().await.unwrap();
         assert_eq!(dead, 0, "dead letters are left behind");
+        if self.args.data.database_url.is_some() {
+            let deadlocks = self.sql().await.deadlocks().await;
+            assert_eq!(deadlocks, 0, "two transactions took the same rows in opposite orders");
+        }
         self.stop().await;
     }
 

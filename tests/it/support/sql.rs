@@ -93,6 +93,17 @@ impl Sql {
         }
     }
 
+    /// How often the server had to end a deadlock in this database; it is told about once a second.
+    pub async fn deadlocks(&mut self) -> i64 {
+        match self {
+            Self::Sqlite(_) => 0, // one writer
+            Self::Postgres(_) => {
+                let count = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+                self.rows::<(i64,)>(count).await[0].0
+            }
+        }
+    }
+
     /// Lets go of everything.
     pub async fn close(self) {
         match self {
