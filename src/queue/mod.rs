@@ -19,7 +19,7 @@ use redis::{Cmd, Value};
 use crate::domain::ids::{Lane, OrderId};
 use crate::keys;
 use crate::redis::Redis;
-use crate::redis::scripts::DROP_CONSUMERS;
+use crate::redis::scripts::{DROP_CONSUMERS, STRAYS};
 use reader::{read, read_entries};
 
 /// Why the stream gave no answer.
@@ -157,6 +157,17 @@ impl Queue {
                     .filter_map(|(stream_id, fields)| Some(Delivery { stream_id, deliveries: 0, entry: Entry::read(&fields?) })),
             );
         }
+    }
+
+    /// Gives entries back to the group that count as delivered and that no consumer holds, at most a thousand; how many. The
+    /// next claim of any consumer takes them over. Only a log of Redis that was torn inside a transaction makes such entries.
+    pub async fn take_up_strays(&self, lane: Lane) -> Result<u64, QueueError> {
+        let reply: Value = STRAYS
+            .call(&mut self.redis.shared(), &[keys::stream(lane)], |call| {
+                call.arg(keys::GROUP).arg("strays");
+            })
+            .await?;
+        read(reply)
     }
 
     /// Removes consumers that were not heard of for `idle` and hold nothing; how many. Places that no entry has are removed

@@ -38,6 +38,7 @@ script!(END, "end.lua");
 script!(COUNT, "count.lua");
 script!(TURNED_AWAY, "turned_away.lua");
 script!(SETTLE, "settle.lua");
+script!(STRAYS, "strays.lua");
 script!(CODE_NEW, "code_new.lua");
 script!(CODE_TRY, "code_try.lua");
 script!(PACE, "pace.lua");

@@ -6,10 +6,12 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::clock::Clock;
 use crate::domain::ids::{Epoch, Lane, VoucherId};
 use crate::domain::sale::Sale;
-use crate::fault::fail_point;
+use crate::fault::{fail_point, mutant};
 use crate::gate::{Close, Gate, Load};
 use crate::queue::Queue;
 use crate::queue::StreamId;
@@ -24,6 +26,8 @@ pub const OUTRANKED: &str = "a later rebuild holds the gate";
 /// How often the drain looks at the stream.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+/// A first entry that stays for this long may be one that no consumer holds.
+const STRAYS_AFTER: Duration = Duration::from_millis(500);
 /// How long one rebuild waits for the drain before it gives up, closed; the reconciler then tries again, so that one lane
 /// that is stuck does not keep the others from being looked at.
 const DRAIN_PATIENCE: Duration = Duration::from_mins(1);
@@ -282,13 +286,25 @@ impl Rebuilds {
 
     /// Waits until the first entry left in the lane's stream is younger than `last_id`; false: gave up.
     async fn drained(&self, lane: Lane, last_id: StreamId) -> Result<bool, ServiceError> {
-        let give_up = tokio::time::Instant::now() + DRAIN_PATIENCE;
+        let give_up = Instant::now() + DRAIN_PATIENCE;
+        let mut stuck_at = (StreamId::ZERO, Instant::now());
         loop {
             match self.queue.first_id(lane).await? {
-                Some(first) if first <= last_id => {}
+                Some(first) if first <= last_id => {
+                    if first != stuck_at.0 {
+                        stuck_at = (first, Instant::now());
+                    } else if stuck_at.1.elapsed() > STRAYS_AFTER && !mutant("leave-strays") {
+                        // Nobody may be working on it at all, and then nobody ever would.
+                        let strays = self.queue.take_up_strays(lane).await?;
+                        if strays > 0 {
+                            tracing::warn!(%lane, strays, "entries that no consumer held are given back to the group");
+                        }
+                        stuck_at.1 = Instant::now();
+                    }
+                }
                 _ => return Ok(true),
             }
-            if tokio::time::Instant::now() > give_up || !self.shutdown.sleep(LOOK_EVERY).await {
+            if Instant::now() > give_up || !self.shutdown.sleep(LOOK_EVERY).await {
                 return Ok(false);
             }
         }

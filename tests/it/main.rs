@@ -41,6 +41,7 @@ mod store_contract;
 mod storm;
 mod stream_cases;
 mod survives;
+mod torn_log;
 mod transport;
 mod verdicts;
 mod who_may;

@@ -70,6 +70,11 @@ impl TestRedis {
         std::fs::metadata(self.log()).unwrap().len()
     }
 
+    /// Its log, byte for byte.
+    pub fn log_bytes(&self) -> Vec<u8> {
+        std::fs::read(self.log()).unwrap()
+    }
+
     /// What came later is lost. Only while the server is down.
     pub fn cut_log_to(&self, size: u64) {
         std::fs::File::options().write(true).open(self.log()).unwrap().set_len(size).unwrap();
