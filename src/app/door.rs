@@ -13,8 +13,9 @@ use crate::config::ServeArgs;
 use crate::shutdown::Shutdown;
 use crate::web::{listener, waiting};
 
-/// Stores that open within this time are not worth a word: a port that is closed for a moment says the same.
-const AT_ONCE: Duration = Duration::from_secs(1);
+/// Stores that open within this time are not worth a word: a port that is closed for a moment says the same, and whoever waits
+/// for the port finds the whole shop behind it.
+const AT_ONCE: Duration = Duration::from_secs(3);
 /// How long answers that are under way may take when the shop opens.
 const CLOSES_WITHIN: Duration = Duration::from_secs(1);
 

@@ -79,7 +79,7 @@ async fn a_server_that_reads_its_data_is_waited_for_however_long_it_takes() {
     let mut server =
         Servers::one("--save 3600 100000000 --enable-debug-command local --loading-process-events-interval-bytes 1024");
     awake(&server).await;
-    server.all[0].ask::<String>("DEBUG POPULATE 7000 key 100").await.unwrap();
+    server.all[0].ask::<String>("DEBUG POPULATE 8000 key 100").await.unwrap();
     server.all[0].ask::<String>("SAVE").await.unwrap();
     server.kill(0);
     // A millisecond for each key: longer than a server that says nothing is waited for.
@@ -91,7 +91,7 @@ async fn a_server_that_reads_its_data_is_waited_for_however_long_it_takes() {
     let starting = async { (Process::start(command(&serve).await).await, started.elapsed()) };
     let http = Http::new(&format!("http://{listen}"));
     let watching = async {
-        until("the port answers", Duration::from_secs(5), async || http.try_send(Method::GET, "/healthz", &[], "").await.is_ok())
+        until("the port answers", Duration::from_secs(6), async || http.try_send(Method::GET, "/healthz", &[], "").await.is_ok())
             .await;
         let (lives, ready) = (http.get("/healthz").await, http.get("/readyz").await);
         assert_eq!((lives.status.as_u16(), ready.status.as_u16()), (200, 503));
@@ -100,7 +100,7 @@ async fn a_server_that_reads_its_data_is_waited_for_however_long_it_takes() {
         assert_eq!((bought.status.as_u16(), bought.code().as_str(), bought.header("retry-after")), (503, "BUSY", "3"));
         let page = http.page(None, "/?lang=en").await;
         assert_eq!((page.status.as_u16(), page.text().as_str()), (503, "Very busy, please try again"));
-        assert!(started.elapsed() < Duration::from_secs(5), "all this while it reads: {:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(7), "all this while it reads: {:?}", started.elapsed());
     };
     let ((mut process, took), ()) = tokio::join!(starting, watching);
     assert!(took > Duration::from_millis(5500), "it was still reading: {took:?}");

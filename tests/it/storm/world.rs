@@ -112,7 +112,7 @@ impl World {
             ]);
             to_postgres = Some(link);
         }
-        let mut shop = Shop::with(&options.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        let mut shop = Shop::on(plan.on, &options.iter().map(String::as_str).collect::<Vec<_>>()).await;
         let data = shop.data();
         server.extend([String::from("--data-dir"), data.display().to_string()]);
         server.extend(["--rate-limit", "off", "--pay-window"].map(String::from));

@@ -61,11 +61,14 @@ impl Shop {
             options.extend([String::from("--redis-url"), server.url()]);
             redis = Some(server);
         }
-        if on != On::chosen() && !names(&options, "--database-url") {
-            assert_eq!(on, On::Postgres, "a test that is about SQLite says where its file is");
-            options.extend([String::from("--database-url"), fresh_database().await]);
-        }
         let (dir, admin_phone) = (short_dir(), String::from("13900000000"));
+        if on != On::chosen() && !names(&options, "--database-url") {
+            let url = match on {
+                On::Sqlite => format!("sqlite://{}", dir.path().join("d/seckill.db").display()),
+                On::Postgres => fresh_database().await,
+            };
+            options.extend([String::from("--database-url"), url]);
+        }
         let mut shop = Self { dir, buyers: Vec::new(), admin_phone, merchant: 0, options, _redis: redis };
         let (code, out, err) = shop.run(&["shop", "add", "--name", "测试小馆"], "").await;
         assert_eq!(code, 0, "{err}");
