@@ -4,9 +4,10 @@
 
 use seckill::domain::ids::{OrderId, ShopId, UserId, VoucherId};
 use seckill::domain::money::Fen;
+use seckill::domain::password::check_password;
 use seckill::domain::ticket::{Ticket, TicketKey};
 use seckill::domain::time::{Millis, parse_instant};
-use seckill::domain::user::{NickName, Phone, check_password};
+use seckill::domain::user::{NickName, Phone};
 use seckill::payment_provider::notice;
 use seckill::payment_provider::signature::{SignedHeaders, SigningKeys};
 use seckill::queue::{Entry, StreamId};

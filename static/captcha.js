@@ -5,8 +5,9 @@ import { t } from "./words.js";
 
 const GIVE_UP = 30000;
 
-/** A nonce for the challenge; nothing where this page cannot find one (no crypto on a plain-HTTP address, no worker, too slow). */
-export function solve({ challenge, difficulty }) {
+/** A nonce for the challenge, when it counts; nothing where this page cannot find one (no crypto on a plain-HTTP address, no worker, too slow). */
+export function solve({ challenge, difficulty, wait = 0 }) {
+  const counts = performance.now() + wait;
   return new Promise((resolve) => {
     if (!globalThis.crypto?.subtle || !globalThis.Worker) return resolve(undefined);
     let worker;
@@ -18,7 +19,8 @@ export function solve({ challenge, difficulty }) {
     const end = (nonce) => {
       clearTimeout(timer);
       worker.terminate();
-      resolve(nonce);
+      if (nonce === undefined) return resolve(nonce);
+      setTimeout(resolve, Math.max(0, counts - performance.now()), nonce);
     };
     const timer = setTimeout(end, GIVE_UP);
     worker.onmessage = ({ data }) => end(data);

@@ -29,6 +29,19 @@ pub fn difficulty(per_second: u32) -> u8 {
     EASIEST.saturating_add(bits).min(HARDEST)
 }
 
+/// How much longer an answer has to wait with each further challenge that its address asks for within two seconds, and at
+/// most. A proof of work does not tell the accounts of a script from the people of an office: what would take a phone
+/// seconds is nothing for a program. Time passes for both alike: the office waits with its fifth buyer for less than a
+/// second, the script with its hundredth account for so long that a crowd is served first.
+const SPACING: Duration = Duration::from_millis(200);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// From when on after its making a challenge can be answered: the `nth` of its address (from 1) within two seconds.
+#[must_use]
+pub fn wait(nth: u32) -> Duration {
+    SPACING.saturating_mul(nth.saturating_sub(1)).min(LONGEST_WAIT)
+}
+
 /// One challenge: for one user, one sale, one answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge {
@@ -46,6 +59,8 @@ pub struct Challenge {
     pub sum: (u32, u32),
     /// When it was made.
     pub made_at: Millis,
+    /// From when on an answer counts; as a rule at once.
+    pub not_before: Millis,
     /// From when on no answer counts.
     pub expires_at: Millis,
 }
@@ -57,7 +72,7 @@ pub enum Wrong {
     Foreign,
     /// Too late.
     Expired,
-    /// The sum was answered faster than a person could, while the crowd presses.
+    /// The sum was answered faster than a person could, while the crowd presses; or anything before its time.
     TooFast,
     /// Neither the sum nor a good nonce.
     Answer,
@@ -78,7 +93,13 @@ impl Challenge {
     ) -> Self {
         let expires_at = if now < begin { begin.min(now + LIFE) } else { now + LIFE };
         let (id, text) = (format!("{:032x}", random.0), format!("{:032x}", random.1));
-        Self { id, user, voucher, text, difficulty, sum, made_at: now, expires_at }
+        Self { id, user, voucher, text, difficulty, sum, made_at: now, not_before: now, expires_at }
+    }
+
+    /// The same, to be answered no sooner than `wait` after it was made.
+    #[must_use]
+    pub fn no_sooner_than(self, wait: Duration) -> Self {
+        Self { not_before: self.made_at + wait, ..self }
     }
 
     /// The question for whoever has no script.
@@ -94,6 +115,9 @@ impl Challenge {
         }
         if now >= self.expires_at {
             return Err(Wrong::Expired);
+        }
+        if now < self.not_before {
+            return Err(Wrong::TooFast);
         }
         if answer == (self.sum.0 + self.sum.1).to_string() {
             let patience = PATIENCE_A_BIT * u32::from(self.difficulty.saturating_sub(EASIEST));
@@ -172,5 +196,17 @@ mod tests {
         let asked = challenge(Millis(0), HARDEST);
         let answered = |ms| asked.check(UserId(1), VoucherId(2), "85", NOW + Duration::from_millis(ms));
         assert_eq!((answered(2_499), answered(2_500)), (Err(Wrong::TooFast), Ok(())));
+    }
+
+    #[test]
+    fn an_address_that_asks_for_many_waits_longer_with_each_whatever_the_answer() {
+        let waits = [0, 1, 2, 5, 26, 27, u32::MAX].map(|nth| wait(nth).as_millis());
+        assert_eq!(waits, [0, 0, 200, 800, 5_000, 5_000, 5_000]);
+        let asked = challenge(Millis(0), EASIEST).no_sooner_than(wait(5));
+        let nonce = solve(&asked.text, asked.difficulty).unwrap().to_string();
+        let answered = |answer: &str, ms| asked.check(UserId(1), VoucherId(2), answer, NOW + Duration::from_millis(ms));
+        for answer in [nonce.as_str(), "85"] {
+            assert_eq!((answered(answer, 799), answered(answer, 800)), (Err(Wrong::TooFast), Ok(())));
+        }
     }
 }

@@ -10,6 +10,7 @@ pub mod ids;
 pub mod ledger;
 pub mod money;
 pub mod order;
+pub mod password;
 pub mod payment;
 pub mod sale;
 pub mod ticket;

@@ -1,4 +1,5 @@
-//! What a person may type about himself: phone, nickname, password. Shapes only; whether a phone is taken is SQL's to say.
+//! What a person may type about himself: phone and nickname (a password: `password.rs`). Shapes only; whether a phone is
+//! taken is SQL's to say.
 
 use std::fmt;
 
@@ -73,86 +74,6 @@ impl NickName {
     }
 }
 
-/// The passwords that lists of leaks begin with, longer than seven characters; compared in lower case.
-const COMMON_PASSWORDS: &[&str] = &[
-    "12345678",
-    "123456789",
-    "1234567890",
-    "12345678910",
-    "password",
-    "password1",
-    "password12",
-    "password123",
-    "passw0rd",
-    "qwertyuiop",
-    "qwerty123",
-    "qwerty12",
-    "1q2w3e4r",
-    "1q2w3e4r5t",
-    "1qaz2wsx",
-    "iloveyou",
-    "11111111",
-    "00000000",
-    "88888888",
-    "66666666",
-    "12341234",
-    "11223344",
-    "87654321",
-    "987654321",
-    "abcd1234",
-    "abc12345",
-    "a1234567",
-    "a12345678",
-    "asdfghjkl",
-    "asdf1234",
-    "zxcvbnm1",
-    "sunshine",
-    "princess",
-    "football",
-    "baseball",
-    "superman",
-    "trustno1",
-    "letmein1",
-    "welcome1",
-    "admin123",
-    "administrator",
-    "5201314520",
-    "woaini520",
-    "woaini1314",
-    "woaini123",
-    "147258369",
-    "123123123",
-    "123321123",
-    "123qweasd",
-    "qazwsxedc",
-    "computer",
-    "internet",
-    "starwars",
-    "whatever",
-    "michelle",
-    "jennifer",
-    "changeme",
-    "changeme1",
-];
-
-/// Checks a new password: 8–128 characters, at most 512 bytes, not a common one. No other rule (NIST SP 800-63B, 5.1.1.2).
-///
-/// # Errors
-/// The first rule that is broken.
-pub fn check_password(text: &str) -> Result<(), BadField> {
-    let count = text.chars().count();
-    if count < 8 {
-        return Err(BadField::PasswordShort);
-    }
-    if count > 128 || text.len() > 512 {
-        return Err(BadField::PasswordLong);
-    }
-    if COMMON_PASSWORDS.contains(&text.to_lowercase().as_str()) {
-        return Err(BadField::PasswordCommon);
-    }
-    Ok(())
-}
-
 /// A user as the rest of the program knows one: never with a phone or a password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
@@ -191,14 +112,5 @@ mod tests {
             assert_eq!(NickName::parse(bad), Err(BadField::NickName), "{bad:?}");
         }
         assert!(NickName::parse(&"长".repeat(32)).is_ok() && NickName::parse(&"长".repeat(33)).is_err());
-    }
-
-    #[test]
-    fn a_password_is_long_enough_and_uncommon() {
-        assert_eq!(check_password("correct horse"), Ok(()));
-        assert_eq!(check_password("1234567"), Err(BadField::PasswordShort));
-        assert_eq!(check_password("PASSWORD"), Err(BadField::PasswordCommon));
-        assert_eq!(check_password(&"长".repeat(129)), Err(BadField::PasswordLong));
-        assert_eq!(check_password(&"长".repeat(128)), Ok(()));
     }
 }

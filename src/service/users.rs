@@ -4,7 +4,8 @@
 
 use crate::clock::Clock;
 use crate::domain::ids::UserId;
-use crate::domain::user::{BadField, NickName, Phone, User, check_password};
+use crate::domain::password::check_password;
+use crate::domain::user::{BadField, NickName, Phone, User};
 use crate::domain::voucher::{FieldError, FieldErrors};
 use crate::service::change::WRITER_WITHIN;
 use crate::service::passwords::{PasswordError, Passwords};

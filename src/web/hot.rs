@@ -4,6 +4,7 @@
 //! a box, a clone of the rest of the stack and a future of its own, and a click has nothing else to spend. Whatever is
 //! not needed by everyone who clicks stays off this page.
 
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,6 +17,7 @@ use futures_util::FutureExt;
 
 use crate::domain::ids::VoucherId;
 use crate::web::captcha::Shown;
+use crate::web::client_address::client_address;
 use crate::web::csrf::{Csrf, guarded};
 use crate::web::error::Problem;
 use crate::web::extract::{LoggedIn, PathId, lang_of};
@@ -83,10 +85,13 @@ async fn checked(hot: &Hot, mut request: Request) -> Response {
     guarded(csrf, request, async |request| {
         let (mut parts, body) = request.into_parts();
         match voucher_and_user(state, &mut parts).await {
-            Ok((voucher, user)) => match click(state, user, voucher, Request::from_parts(parts, body)).await {
-                Ok(response) => response,
-                Err(problem) => problem.into_response(),
-            },
+            Ok((voucher, user)) => {
+                let from = client_address(&parts, &state.trusted_proxies);
+                match click(state, (user, from), voucher, Request::from_parts(parts, body)).await {
+                    Ok(response) => response,
+                    Err(problem) => problem.into_response(),
+                }
+            }
             Err(problem) => problem.into_response(),
         }
     })
@@ -99,7 +104,12 @@ async fn voucher_and_user(state: &AppState, parts: &mut Parts) -> Result<(Vouche
     Ok((voucher, user))
 }
 
-async fn click(state: &AppState, user: LoggedIn, voucher: VoucherId, request: Request) -> Result<Response, Problem> {
+async fn click(
+    state: &AppState,
+    (user, from): (LoggedIn, IpAddr),
+    voucher: VoucherId,
+    request: Request,
+) -> Result<Response, Problem> {
     let OptionalJson(body) = OptionalJson::from_request(request, state).await?;
     let shown = match &body {
         Some(fields) => {
@@ -108,5 +118,5 @@ async fn click(state: &AppState, user: LoggedIn, voucher: VoucherId, request: Re
         }
         None => None,
     };
-    purchase::buy(state, &user.0, voucher, shown.as_ref()).await
+    purchase::buy(state, (&*user.0, from), voucher, shown.as_ref()).await
 }

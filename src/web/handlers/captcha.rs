@@ -6,7 +6,7 @@ use axum::response::Response;
 use crate::domain::ids::VoucherId;
 use crate::web::captcha::{ChallengeJson, ask};
 use crate::web::error::Problem;
-use crate::web::extract::{LoggedIn, PathId};
+use crate::web::extract::{ClientAddress, LoggedIn, PathId};
 use crate::web::limits::{Bucket, Client};
 use crate::web::reply;
 use crate::web::state::AppState;
@@ -15,9 +15,10 @@ use crate::web::state::AppState;
 pub async fn challenge(
     State(state): State<AppState>,
     LoggedIn(user): LoggedIn,
+    ClientAddress(from): ClientAddress,
     PathId(voucher): PathId<VoucherId>,
 ) -> Result<Response, Problem> {
     state.limits.count(Bucket::Captcha, Client::User(user.id))?;
     let sale = state.purchase.asks_captcha(voucher).ok_or(Problem::NotFound)?;
-    Ok(reply::ok(ChallengeJson::from(&ask(&state, user.id, &sale).await?)))
+    Ok(reply::ok(ChallengeJson::from(&ask(&state, user.id, from, &sale).await?)))
 }

@@ -1,5 +1,7 @@
 //! A click on "buy", from a program and from a form.
 
+use std::net::IpAddr;
+
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 
@@ -8,7 +10,7 @@ use crate::domain::ids::VoucherId;
 use crate::service::purchase::Answer;
 use crate::web::captcha::{self, Shown};
 use crate::web::error::Problem;
-use crate::web::extract::{Frame, LoggedIn, PathId, Who};
+use crate::web::extract::{ClientAddress, Frame, LoggedIn, PathId, Who};
 use crate::web::fields::FormFields;
 use crate::web::handlers::front;
 use crate::web::limits::{Bucket, Client};
@@ -18,9 +20,12 @@ use crate::web::reply;
 use crate::web::session::SessionUser;
 use crate::web::state::AppState;
 
-async fn ask(state: &AppState, user: &SessionUser, voucher: VoucherId, shown: Option<&Shown>) -> Result<Answer, Problem> {
+/// Who clicks, and where from.
+type Clicker<'u> = (&'u SessionUser, IpAddr);
+
+async fn ask(state: &AppState, (user, from): Clicker<'_>, voucher: VoucherId, shown: Option<&Shown>) -> Result<Answer, Problem> {
     state.limits.count(Bucket::Purchase, Client::User(user.id))?;
-    if let Some(held) = captcha::pass(state, user.id, voucher, shown).await? {
+    if let Some(held) = captcha::pass(state, (user.id, from), voucher, shown).await? {
         return Ok(held);
     }
     let changes = state.hub.changes_of(user.id);
@@ -35,8 +40,8 @@ async fn ask(state: &AppState, user: &SessionUser, voucher: VoucherId, shown: Op
 }
 
 /// A program's click, past all checks: see `hot.rs`.
-pub async fn buy(state: &AppState, user: &SessionUser, voucher: VoucherId, shown: Option<&Shown>) -> Result<Response, Problem> {
-    match ask(state, user, voucher, shown).await? {
+pub async fn buy(state: &AppState, who: Clicker<'_>, voucher: VoucherId, shown: Option<&Shown>) -> Result<Response, Problem> {
+    match ask(state, who, voucher, shown).await? {
         Answer::Admitted { order, ticket, .. } => Ok(reply::ok_with_ticket(order, ticket)),
         Answer::Held { order, ticket } => Err(Problem::Duplicate { order, ticket }),
         Answer::Refused { why, begin } => Err(Problem::Refused { why, begin, now: state.clock.now() }),
@@ -48,6 +53,7 @@ pub async fn buy_form(
     State(state): State<AppState>,
     Who(visitor): Who,
     PathId(voucher): PathId<VoucherId>,
+    ClientAddress(from): ClientAddress,
     Frame(chrome): Frame,
     FormFields(fields): FormFields,
 ) -> Result<Response, Problem> {
@@ -60,7 +66,7 @@ pub async fn buy_form(
         }
         Err(problem) => return Err(problem),
     };
-    let problem = match ask(&state, &user, voucher, Shown::in_form(&fields).as_ref()).await {
+    let problem = match ask(&state, (&user, from), voucher, Shown::in_form(&fields).as_ref()).await {
         Ok(Answer::Admitted { order, .. } | Answer::Held { order, .. }) => {
             return Ok(Redirect::to(&format!("/orders/{order}")).into_response());
         }

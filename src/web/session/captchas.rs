@@ -25,6 +25,9 @@ struct Kept {
     difficulty: u8,
     sum: (u32, u32),
     made_at: i64,
+    /// Absent in challenges of an earlier version.
+    #[serde(default)]
+    not_before: i64,
     expires_at: i64,
 }
 
@@ -62,6 +65,7 @@ impl Captchas {
             difficulty: asked.difficulty,
             sum: asked.sum,
             made_at: asked.made_at.0,
+            not_before: asked.not_before.0,
             expires_at: asked.expires_at.0,
         };
         let text = serde_json::to_string(&kept).map_err(|e| SessionsAway(e.to_string()))?;
@@ -91,6 +95,7 @@ impl Captchas {
             difficulty: kept.difficulty,
             sum: kept.sum,
             made_at: Millis(kept.made_at),
+            not_before: Millis(kept.not_before),
             expires_at: Millis(kept.expires_at),
         }))
     }

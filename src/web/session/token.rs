@@ -42,17 +42,25 @@ impl CookieRules {
     }
 }
 
+fn cookies<'h>(headers: &'h HeaderMap, name: &str) -> impl Iterator<Item = &'h str> {
+    let pairs = headers.get_all(COOKIE).iter().filter_map(|h| h.to_str().ok()).flat_map(|h| h.split(';'));
+    pairs.filter_map(|pair| pair.trim().split_once('=')).filter(move |(n, _)| *n == name).map(|(_, value)| value)
+}
+
 /// The value of the cookie `name`; the first one when a browser sends several.
 #[must_use]
 pub fn cookie<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    let pairs = headers.get_all(COOKIE).iter().filter_map(|h| h.to_str().ok()).flat_map(|h| h.split(';'));
-    pairs.filter_map(|pair| pair.trim().split_once('=')).find(|(n, _)| *n == name).map(|(_, value)| value)
+    cookies(headers, name).next()
 }
 
-/// The token in the session cookie.
+/// The token in the session cookie; empty ones are none. Two that differ are one that nobody knows: a browser holds one cookie of
+/// ours for a path, so the second was put there by somebody else (a neighbouring host can, without the `__Host-` prefix), and which
+/// of them is his cannot be told. A cookie of the other name (the plain one beside `__Host-`) is not looked at.
 #[must_use]
 pub fn token_in_cookie<'h>(headers: &'h HeaderMap, rules: &CookieRules) -> Option<&'h str> {
-    cookie(headers, rules.name()).filter(|value| !value.is_empty())
+    let mut tokens = cookies(headers, rules.name()).filter(|value| !value.is_empty());
+    let token = tokens.next()?;
+    Some(if tokens.all(|other| other == token) { token } else { "?" })
 }
 
 /// The token in the `authorization` header: bare, as the pages of the original course project send it, or after `Bearer `.
@@ -91,6 +99,10 @@ mod tests {
         let sent = headers(&[("cookie", "lang=en; seckill_session=abc;theme=dark")]);
         assert_eq!(token_in_cookie(&sent, &rules), Some("abc"));
         assert_eq!(cookie(&sent, "theme"), Some("dark"));
+        let of = |line| token_in_cookie(&headers(&[("cookie", line)]), &rules).map(str::to_owned);
+        assert_eq!(of("seckill_session=abc; seckill_session=abc; seckill_session=").as_deref(), Some("abc"));
+        assert_eq!(of("seckill_session=abc; seckill_session=def").as_deref(), Some("?"));
+        assert_eq!(of("__Host-seckill_session=abc; seckill_session=def").as_deref(), Some("def"));
     }
 
     #[test]

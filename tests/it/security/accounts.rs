@@ -48,6 +48,16 @@ async fn two_identities_in_one_request_and_tokens_in_odd_places_are_nobody() {
     assert_eq!(me(&[("cookie", &cookie), ("authorization", one)]).await, 200, "the same twice");
     assert_eq!(me(&[("cookie", &cookie), ("authorization", two)]).await, 401);
     assert_eq!(me(&[("authorization", one), ("authorization", two)]).await, 401);
+    // Two session cookies: the same twice is one; two that differ are nobody, whichever comes first and whether they share a line.
+    let other = format!("seckill_session={two}");
+    assert_eq!(me(&[("cookie", &format!("{cookie}; lang=en; {cookie}"))]).await, 200);
+    assert_eq!(me(&[("cookie", &format!("{cookie}; __Host-{other}"))]).await, 200, "over plain HTTP that name is not ours");
+    for lines in [vec![format!("{cookie}; {other}")], vec![format!("{other}; {cookie}")], vec![cookie.clone(), other.clone()]] {
+        let headers: Vec<_> = lines.iter().map(|line| ("cookie", line.as_str())).collect();
+        assert_eq!(me(&headers).await, 401, "{headers:?}");
+    }
+    let made_up = format!("{cookie}; seckill_session=AAAAAAAAAAAAAAAAAAAAAA");
+    assert_eq!(me(&[("cookie", &made_up)]).await, 401, "one of them is no session at all");
     for path in [
         format!("/api/user/me?token={one}"),
         format!("/api/user/me?authorization={one}"),
@@ -109,7 +119,9 @@ async fn passwords_have_a_length_and_no_other_rule_and_nothing_is_cut_off() {
         let wrong = app.http.json(None, "/api/user/login", &json!({"phone": phone, "password": cut})).await;
         assert_eq!(wrong.code(), "BAD_CREDENTIALS", "{password}");
     }
-    for password in ["1234567", "12345678", "password", "Password1", &"x".repeat(129), &"🐎".repeat(129)] {
+    let long = ["x".repeat(129), "🐎".repeat(129)];
+    let bad = ["1234567", "12345678", "password", "Password1", "5201314520", "WoAiNi1314", "aa123456", "13500000399", "77777777"];
+    for password in bad.into_iter().chain(long.iter().map(String::as_str)) {
         let answer = app.http.json(None, "/api/user/register", &json!({"phone": "13500000399", "password": password})).await;
         assert_eq!(
             (answer.status.as_u16(), answer.code().as_str()),
