@@ -41,7 +41,7 @@ const FRESH: Duration = Duration::from_millis(900);
 /// How long a session that was seen is believed while Redis cannot be asked.
 const BELIEVED: Duration = Duration::from_mins(10);
 /// Sessions remembered by one process.
-const REMEMBERED: u64 = 200_000;
+const REMEMBERED: usize = 200_000;
 /// After a failure Redis is not asked again for this long: a crowd of requests must not each wait for the same silence.
 const PAUSE: Duration = Duration::from_millis(250);
 /// The shortest time between two renewals of one session (shorter only when sessions themselves are short).
@@ -147,7 +147,7 @@ pub struct Sessions {
     store: Arc<RedisSessions>,
     lookups: Lookups,
     /// By the hash of the token.
-    seen: moka::future::Cache<Arc<str>, Arc<Seen>>,
+    seen: Arc<quick_cache::sync::Cache<Arc<str>, Arc<Seen>>>,
     away_until: Arc<AtomicI64>,
     life: Life,
     clock: Clock,
@@ -159,7 +159,7 @@ impl Sessions {
     /// Sessions over `store`. Ends of sessions are told to `bus`, and heard from `hub`.
     #[must_use]
     pub fn new(store: RedisSessions, life: Life, clock: Clock, hub: &Hub, bus: Bus, shutdown: &Shutdown) -> Self {
-        let seen = moka::future::Cache::builder().max_capacity(REMEMBERED).time_to_idle(BELIEVED).build();
+        let seen = Arc::new(quick_cache::sync::Cache::new(REMEMBERED));
         let store = Arc::new(store);
         let lookups = Lookups::new(store.clone(), shutdown.clone());
         let shutdown_too = shutdown.clone();
@@ -171,8 +171,8 @@ impl Sessions {
                 let heard = tokio::select! { heard = ended.recv() => heard, () = until.begun() => return };
                 match heard {
                     // Ended on another process: not to be believed here when Redis goes away next.
-                    Ok(hash) => listener.forget(&[hash]).await,
-                    Err(RecvError::Lagged(_)) => listener.seen.invalidate_all(),
+                    Ok(hash) => listener.forget(&[hash]),
+                    Err(RecvError::Lagged(_)) => listener.seen.clear(),
                     Err(RecvError::Closed) => return,
                 }
             }
@@ -210,7 +210,7 @@ impl Sessions {
             session.flush().await?;
             return Err(error.into());
         }
-        let seen = self.confirm(&hash, body, now).await;
+        let seen = self.confirm(&hash, body, now);
         Ok((id.to_string(), seen.user.clone()))
     }
 
@@ -235,19 +235,19 @@ impl Sessions {
         let Ok(id) = token.parse::<Id>() else { return Known::No };
         let (hash, now) = (hash_of(&id), self.clock.now());
         if now.0 < self.away_until.load(Ordering::Relaxed) {
-            return self.recall(&hash, now).await;
+            return self.recall(&hash, now);
         }
-        if let Some(seen) = self.fresh(&hash, now).await {
+        if let Some(seen) = self.fresh(&hash, now) {
             self.renew(id, &seen, now);
             return Known::Yes(seen.user.clone());
         }
         match self.lookups.load(hash.clone()).await {
             Ok(body) => {
                 let Some(body) = body.filter(|b| now < self.last_instant(b)) else {
-                    self.seen.invalidate(hash.as_str()).await;
+                    self.seen.remove(hash.as_str());
                     return Known::No;
                 };
-                let seen = self.confirm(&hash, body, now).await;
+                let seen = self.confirm(&hash, body, now);
                 self.renew(id, &seen, now);
                 Known::Yes(seen.user.clone())
             }
@@ -255,19 +255,19 @@ impl Sessions {
                 tracing::debug!(%error, "a session could not be asked for");
                 // From now, not from before the wait.
                 self.away_until.store((self.clock.now() + PAUSE).0, Ordering::Relaxed);
-                self.recall(&hash, now).await
+                self.recall(&hash, now)
             }
         }
     }
 
-    async fn fresh(&self, hash: &str, now: Millis) -> Option<Arc<Seen>> {
-        let seen = self.seen.get(hash).await?;
+    fn fresh(&self, hash: &str, now: Millis) -> Option<Arc<Seen>> {
+        let seen = self.seen.get(hash)?;
         let confirmed = Millis(seen.confirmed_at.load(Ordering::Relaxed));
         (confirmed <= now && confirmed.until(now) <= FRESH && now < self.last_instant(&seen.body)).then_some(seen)
     }
 
-    async fn recall(&self, hash: &str, now: Millis) -> Known {
-        match self.seen.get(hash).await {
+    fn recall(&self, hash: &str, now: Millis) -> Known {
+        match self.seen.get(hash) {
             Some(seen)
                 if Millis(seen.confirmed_at.load(Ordering::Relaxed)).until(now) <= BELIEVED
                     && now < self.last_instant(&seen.body) =>
@@ -278,15 +278,15 @@ impl Sessions {
         }
     }
 
-    async fn confirm(&self, hash: &str, body: Body, now: Millis) -> Arc<Seen> {
-        if let Some(seen) = self.seen.get(hash).await
+    fn confirm(&self, hash: &str, body: Body, now: Millis) -> Arc<Seen> {
+        if let Some(seen) = self.seen.get(hash)
             && seen.body == body
         {
             seen.confirmed_at.store(now.0, Ordering::Relaxed);
             return seen;
         }
         let seen = Arc::new(Seen::new(hash, body, now));
-        self.seen.insert(seen.user.session.clone(), seen.clone()).await;
+        self.seen.insert(seen.user.session.clone(), seen.clone());
         seen
     }
 
@@ -320,7 +320,7 @@ impl Sessions {
         let Ok(id) = token.parse::<Id>() else { return Ok(()) };
         let hash = hash_of(&id);
         Session::new(Some(id), self.store.clone(), None).flush().await?;
-        self.forget(std::slice::from_ref(&hash)).await;
+        self.forget(std::slice::from_ref(&hash));
         self.bus.end_sessions(vec![hash]);
         Ok(())
     }
@@ -339,16 +339,16 @@ impl Sessions {
 
     async fn end_hashes(&self, user: UserId, hashes: Vec<String>) -> Result<(), SessionsAway> {
         self.store.delete_hashes(user, &hashes).await?;
-        self.forget(&hashes).await;
+        self.forget(&hashes);
         if !hashes.is_empty() {
             self.bus.end_sessions(hashes);
         }
         Ok(())
     }
 
-    async fn forget(&self, hashes: &[String]) {
+    fn forget(&self, hashes: &[String]) {
         for hash in hashes {
-            self.seen.invalidate(hash.as_str()).await;
+            self.seen.remove(hash.as_str());
         }
     }
 }
