@@ -1,7 +1,5 @@
 //! What grows: buyers, connections, sales at once, the backlog. One run a point, but for buyers, which have a target.
 
-use std::sync::Arc;
-
 use anyhow::ensure;
 use seckill::load::tokens::Buyer;
 use tokio::task::JoinSet;
@@ -76,7 +74,7 @@ async fn connections(settings: &Settings, shop: &mut Shop, report: &mut Report) 
 }
 
 async fn sales(settings: &Settings, shop: &mut Shop, report: &mut Report) -> anyhow::Result<()> {
-    let target = Arc::new(shop.target()?);
+    let target = shop.target()?;
     let most = settings.growth_sales.iter().copied().max().unwrap_or(1);
     let mut table =
         Table::new("Sales at once, the same clicks, units and connections spread over them", &["sales", "decisions a second"]);
@@ -86,14 +84,16 @@ async fn sales(settings: &Settings, shop: &mut Shop, report: &mut Report) -> any
             vouchers.push(shop.sale((most / count).max(1)).await?);
         }
         let clicks = settings.clicks.min(shop.buyers.len());
+        // All connections first: what opening them costs is no part of the figure.
+        let mut ready = Vec::new();
+        for (voucher, crowd) in vouchers.into_iter().zip(shop.buyers[..clicks].chunks(clicks.div_ceil(*count))) {
+            let burst = Burst { target: &target, voucher, buyers: crowd, connections: (most / count).max(1), rate: None };
+            ready.push(burst.ready(burst.prepare().await?));
+        }
         let mut tasks = JoinSet::new();
         let start = Instant::now();
-        for (voucher, crowd) in vouchers.into_iter().zip(shop.buyers[..clicks].chunks(clicks.div_ceil(*count))) {
-            let (target, crowd, connections) = (target.clone(), crowd.to_vec(), (most / count).max(1));
-            tasks.spawn(async move {
-                let burst = Burst { target: &target, voucher, buyers: &crowd, connections, rate: None };
-                burst.run().await
-            });
+        for one in ready {
+            tasks.spawn(one.press());
         }
         let mut decisions = 0;
         while let Some(heard) = tasks.join_next().await {
