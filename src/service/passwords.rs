@@ -15,8 +15,8 @@ use tokio::sync::{mpsc, oneshot};
 const WAITING: usize = 32;
 /// How long one waits for its turn and its work; a buyer who logs in sooner tries again.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How much the threads give way to everybody else: 0 not at all, 19 as far as it goes. As far as it goes: measured beside a
-/// sale, as many passwords are checked as with 10, and clicks wait less for them.
+/// How much the threads give way to everybody else: 0 not at all, 19 as far as it goes. As far as it goes: a sale
+/// goes before a login, and about as many passwords are checked as with 10.
 const NICENESS: i32 = 19;
 /// Memory in KiB, passes and lanes (OWASP's first choice for argon2id).
 const COST: (u32, u32, u32) = (19 * 1024, 2, 1);
