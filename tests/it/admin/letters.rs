@@ -175,6 +175,30 @@ async fn a_retry_under_the_present_epoch_would_bring_a_lost_order_to_life() {
     app.abandon("a guard was out: an order lives that the gate does not know").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burial_that_wrote_an_outcome_would_make_retry_a_button_that_does_nothing() {
+    let app = shop(On::Sqlite).await;
+    let (admin, buyer, voucher) = (app.admin().await, app.buyer().await, app.sale(2).await);
+    let (letter, order) = buried(&app, &buyer, voucher).await;
+    let store = &app.app.services.store;
+    let row = seckill::store::NewOrder {
+        id: order,
+        user: buyer.id,
+        voucher,
+        epoch: 1,
+        admitted_at: app.clock.now(),
+        pay_amount: seckill::domain::money::Fen(4900),
+        created_at: app.clock.now(),
+        pay_before: app.clock.now(),
+    };
+    let mut tx = store.begin().await.unwrap();
+    tx.insert_failed(&[row], seckill::domain::order::CloseReason::Discarded, app.clock.now()).await.unwrap();
+    tx.commit().await.unwrap();
+    let done = decide(&app, &admin, letter, "retry").await.data();
+    assert_eq!(done["order"]["status"], "FAILED", "its primary key blocks every retry: {done}");
+    app.abandon("an outcome was written without its release: a unit is held by nobody").await;
+}
+
 /// As [`buried`], for the one entry that waits.
 async fn buried_after(app: &TestApp, voucher: VoucherId) -> (i64, OrderId) {
     let entries = app.app.services.queue.entries(seckill::domain::ids::Lane(0)).await.unwrap();
