@@ -81,7 +81,7 @@ impl Desk {
     /// Starts the sampling of the sales that are on; it lives until `shutdown`.
     pub fn start_sampling(&self, shutdown: &Shutdown) {
         let (rings, sales, figures) = (self.rings.clone(), self.sales.clone(), self.figures.clone());
-        shutdown.spawn(rings.fill(sales, figures, shutdown.clone()));
+        shutdown.spawn_loop("samples of the sales", rings.fill(sales, figures, shutdown.clone()));
     }
 
     /// Sockets that are open in this process.

@@ -105,6 +105,11 @@ async fn decisions(on: On) {
     let newest = app.app.services.store.dead_letters(None, 1).await.unwrap()[0].id;
     let stuck = decide(&app, &admin, newest, "retry").await;
     assert_eq!((stuck.status.as_u16(), &stuck.json()["data"]["readable"]), (409, &json!(false)));
+    let page = app.http.get_as(&admin.token, "/admin/dead-letters?lang=en").await.text();
+    assert!(!page.contains(&format!("/admin/dead-letters/{newest}/retry")), "nothing to try again is not offered: {page}");
+    assert!(page.contains(&format!("/admin/dead-letters/{newest}/discard")) && page.contains("can only be discarded"), "{page}");
+    let sure = app.http.get_as(&admin.token, &format!("/admin/dead-letters/{newest}/discard?lang=zh-CN")).await.text();
+    assert!(sure.contains("不通知任何买家") && !sure.contains("名额回到库存"), "no promise to nobody: {sure}");
     assert_eq!(decide(&app, &admin, newest, "discard").await.data()["state"], "DISCARDED");
     app.finish().await;
 }

@@ -1,4 +1,4 @@
-//! Every page, as a picture and as a reader meets it: at phone and desktop width, in both languages, light and dark. No
+//! Every page, as a picture and as a reader meets it: at phone, tablet and desktop width, in both languages, light and dark. No
 //! sideways scrolling, nothing serious for axe, a quiet console, no violation of the content policy. The pictures lie in
 //! `target/screenshots`.
 
@@ -60,6 +60,7 @@ async fn a_full_shop(app: &TestApp, admin: &Buyer, buyer: &Buyer) -> Vec<(&'stat
         ("shop", format!("/shop/{}", app.shop)),
         ("orders", String::from("/orders")),
         ("order-pending", format!("/orders/{pending}")),
+        ("order-own", format!("/orders/{paid}")),
         ("order-cancelled", format!("/orders/{cancelled}")),
         ("sandbox-pay", format!("/sandbox-pay/{pay_page}")),
         ("account", String::from("/account")),
@@ -83,7 +84,10 @@ async fn a_full_shop(app: &TestApp, admin: &Buyer, buyer: &Buyer) -> Vec<(&'stat
     ]
 }
 
-async fn every_page_is_a_good_one(width: u32) {
+/// The looks in which a page is seen: language and theme. What one width leaves out another shows.
+type Looks = [(&'static str, &'static str); 2];
+
+async fn every_page_is_a_good_one(width: u32, looks: Looks) {
     let app = TestApp::start().await;
     let (admin, buyer) = (app.admin().await, app.buyer().await);
     let pages = a_full_shop(&app, &admin, &buyer).await;
@@ -95,7 +99,7 @@ async fn every_page_is_a_good_one(width: u32) {
     browser.resize(width, 900).await;
     let visitor = [("login", String::from("/login")), ("register", String::from("/register"))];
     let all: Vec<_> = visitor.into_iter().chain(pages).collect();
-    for (i, (lang, theme)) in [("zh-CN", "light"), ("en", "dark")].into_iter().enumerate() {
+    for (i, (lang, theme)) in looks.into_iter().enumerate() {
         for (name, path) in &all {
             if *name == "front" && i == 0 {
                 browser.become_user(&admin).await;
@@ -113,6 +117,13 @@ async fn every_page_is_a_good_one(width: u32) {
             picture(&browser, &format!("{name}-{width}-{theme}-{lang}"), width).await;
         }
     }
+    // Last, for a page that is not there makes the console speak.
+    for (lang, theme) in looks {
+        browser.go(&format!("/not-there?lang={lang}&theme={theme}")).await;
+        is_accessible(&browser).await;
+        picture(&browser, &format!("error-{width}-{theme}-{lang}"), width).await;
+    }
+    browser.complaints().await;
     // axe would tell: a field without a name.
     browser.go("/admin/vouchers/new").await;
     browser.js("document.querySelector('label[for=title]').remove()").await;
@@ -124,12 +135,17 @@ async fn every_page_is_a_good_one(width: u32) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_a_good_one_on_a_phone() {
-    every_page_is_a_good_one(360).await;
+    every_page_is_a_good_one(360, [("zh-CN", "light"), ("en", "dark")]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_is_a_good_one_on_a_tablet() {
+    every_page_is_a_good_one(768, [("en", "light"), ("zh-CN", "dark")]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_a_good_one_on_a_desk() {
-    every_page_is_a_good_one(1280).await;
+    every_page_is_a_good_one(1280, [("zh-CN", "light"), ("en", "dark")]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

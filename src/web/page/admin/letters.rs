@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use serde_json::Value;
 
 use crate::i18n;
+use crate::service::place_orders::buried_entry;
 use crate::store::{BuriedLetter, LetterState};
 use crate::web::page::admin::Said;
 use crate::web::page::{Chrome, format, is_response};
@@ -13,6 +14,8 @@ use crate::web::page::{Chrome, format, is_response};
 struct Letter {
     id: i64,
     open: bool,
+    /// Whether it names an order; else there is nothing to try again, no buyer to tell and no unit that could return.
+    readable: bool,
     chip: String,
     tone: &'static str,
     reason: String,
@@ -37,6 +40,7 @@ fn letter(c: &Chrome, buried: &BuriedLetter) -> Letter {
     Letter {
         id: buried.id,
         open: buried.state == LetterState::Open,
+        readable: buried_entry(entry).is_some(),
         chip: c.t(chip),
         tone,
         reason: buried.letter.reason.clone(),
