@@ -53,7 +53,7 @@ async fn a_sale_is_paused_resumed_grown_edited_and_ended(script: Script, lang: &
     browser.go(&page).await;
     browser.fill(&format!("#d{voucher}"), "+3").await;
     browser.click("button[data-action='stock']").await;
-    browser.find(".note[role='status']").await;
+    browser.find(".note[role='status'][data-tone='good']").await;
     browser.ready().await;
     assert_eq!((sale().await.stock_total, sale().await.stock_left), (8, 8));
     browser.fill(&format!("#d{voucher}"), "-9").await;
