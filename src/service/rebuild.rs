@@ -25,7 +25,6 @@ pub const OUTRANKED: &str = "a later rebuild holds the gate";
 
 /// How often the drain looks at the stream.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-
 /// A first entry that stays for this long may be one that no consumer holds.
 const STRAYS_AFTER: Duration = Duration::from_millis(500);
 /// How long one rebuild waits for the drain before it gives up, closed; the reconciler then tries again, so that one lane
@@ -284,7 +283,8 @@ impl Rebuilds {
         Ok(())
     }
 
-    /// Waits until the first entry left in the lane's stream is younger than `last_id`; false: gave up.
+    /// Waits until the first entry left in the lane's stream is younger than `last_id`; false: gave up. Sees to it that somebody
+    /// is given each of them (ADR 30).
     async fn drained(&self, lane: Lane, last_id: StreamId) -> Result<bool, ServiceError> {
         let give_up = Instant::now() + DRAIN_PATIENCE;
         let mut stuck_at = (StreamId::ZERO, Instant::now());
