@@ -57,6 +57,9 @@ pub enum NoticeError {
     /// The same id came with another body.
     #[error("the event's id came before with another body")]
     OtherBody,
+    /// The money of this transaction was told to be another order's.
+    #[error("the transaction belongs to another order")]
+    OtherOrder,
     /// Another amount or currency than the order's.
     #[error("another amount or currency than the order's")]
     WrongAmount,
@@ -116,14 +119,15 @@ impl Notices {
         if order.is_none() && !may_come_yet(paid.order, now) {
             return Err(NoticeError::UnknownOrder);
         }
-        if let Some(known) = tx.payment_by_transaction(self.provider, &paid.transaction).await?
-            && known.order == paid.order
-            && known.amount == paid.amount
-            && paid.foreign_currency.is_none()
-        {
-            // Another notice of a known transaction: whatever the first one led to stands.
-            tx.commit().await?;
-            return Ok(Heard::Repeated);
+        if let Some(known) = tx.payment_by_transaction(self.provider, &paid.transaction).await? {
+            if known.order != paid.order {
+                return self.refuse_order(tx, paid, known.order, seen, now).await;
+            }
+            if known.amount == paid.amount && paid.foreign_currency.is_none() {
+                // Another notice of a known transaction: whatever the first one led to stands.
+                tx.commit().await?;
+                return Ok(Heard::Repeated);
+            }
         }
         // No price is nothing or less, so such an amount need not wait for the order to be wrong.
         let fits = paid.amount.0 > 0 && order.as_ref().is_none_or(|o| o.pay_amount == paid.amount);
@@ -142,7 +146,11 @@ impl Notices {
             state: PaymentState::Early,
         };
         let Some(id) = tx.insert_payment(&new, now).await? else {
-            // Known since we looked, by a notice that came at the same moment; or its transaction belongs to another order.
+            // Known since we looked, by a notice that came at the same moment.
+            let known = tx.payment_by_transaction(self.provider, &paid.transaction).await?;
+            if let Some(other) = known.map(|payment| payment.order).filter(|order| *order != paid.order) {
+                return self.refuse_order(tx, paid, other, seen, now).await;
+            }
             tx.commit().await?;
             return Ok(Heard::Repeated);
         };
@@ -172,6 +180,25 @@ impl Notices {
             }
         }
         Ok(heard)
+    }
+
+    /// Writes down that the money of one order was told to be another's; both orders are untouched.
+    async fn refuse_order(
+        &self,
+        mut tx: Tx,
+        paid: &PaidNotice,
+        first: OrderId,
+        seen: EventSeen,
+        now: Millis,
+    ) -> Result<Heard, NoticeError> {
+        // As with a wrong amount: a repeat is turned away again, without another line.
+        if seen == EventSeen::Fresh {
+            let (subject, first) = (paid.order.to_string(), first.to_string());
+            tx.audit(self.provider, "payment.other_order", &subject, Some(&first), None, now).await?;
+            tx.commit().await?;
+            tracing::error!(order.id = %paid.order, first = %first, "a notice gives the money of one order to another");
+        }
+        Err(NoticeError::OtherOrder)
     }
 
     /// Writes down that somebody signed a wrong amount; the order is untouched.

@@ -14,7 +14,8 @@ pub fn client_address(parts: &Parts, trusted: &[IpNet]) -> IpAddr {
 }
 
 /// The other end of the connection. Without one (a request that never was on a wire) the local machine.
-fn peer(extensions: &Extensions) -> IpAddr {
+#[must_use]
+pub fn peer(extensions: &Extensions) -> IpAddr {
     let address = extensions.get::<ConnectInfo<SocketAddr>>().map(|c| c.0.ip());
     address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)).to_canonical()
 }

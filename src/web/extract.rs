@@ -76,15 +76,24 @@ impl FromRequestParts<AppState> for LoggedIn {
     }
 }
 
+/// Whether this user may use the control room now. The session only remembers that he might when he logged in; the row decides,
+/// so that whoever loses the role loses it with his next request. Other users cost no question.
+pub async fn is_admin_now(state: &AppState, user: &SessionUser) -> Result<bool, Problem> {
+    if !user.admin {
+        return Ok(false);
+    }
+    Ok(state.users.by_id(user.id).await?.is_some_and(|row| row.admin && !row.disabled))
+}
+
 /// A user who may use the control room. Other users hear FORBIDDEN.
 #[derive(Debug, Clone)]
 pub struct Admin(pub Arc<SessionUser>);
 
 impl FromRequestParts<AppState> for Admin {
     type Rejection = Problem;
-    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, Problem> {
         let LoggedIn(user) = LoggedIn::of(visitor(parts))?;
-        if user.admin { Ok(Self(user)) } else { Err(Problem::Forbidden) }
+        if is_admin_now(state, &user).await? { Ok(Self(user)) } else { Err(Problem::Forbidden) }
     }
 }
 

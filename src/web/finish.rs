@@ -21,6 +21,7 @@ use crate::web::fields::QueryFields;
 use crate::web::own_path::login_address;
 use crate::web::page::{ErrorPage, Theme};
 use crate::web::reply;
+use crate::web::scheme::{proxy_says_tls, secure_cookies};
 use crate::web::state::AppState;
 
 const MAX_URI: usize = 8 * 1024;
@@ -45,6 +46,7 @@ pub async fn finish(State(state): State<AppState>, request: Request, next: Next)
     let before = unfit(parts.version, &parts.uri, &parts.headers);
     // Only what the words need: the rest goes on with the request.
     let seen = Seen::of(&parts);
+    let tls_unsaid = !state.public_url.is_tls() && proxy_says_tls(&parts, &state.trusted_proxies);
     let response = if let Some(problem) = before {
         problem.into_response()
     } else {
@@ -54,6 +56,9 @@ pub async fn finish(State(state): State<AppState>, request: Request, next: Next)
     };
     let mut response = worded(&state, &seen, response);
     remember_choices(&seen, response.headers_mut());
+    if tls_unsaid {
+        secure_cookies(response.headers_mut());
+    }
     let pays_elsewhere = state.money.sandbox.is_none() && seen.uri.path().starts_with("/orders/");
     let policy = if pays_elsewhere { POLICY_OF_ORDERS } else { POLICY };
     protect(&state, is_api(seen.uri.path()), policy, response.headers_mut());

@@ -51,6 +51,8 @@ enum Key {
     AllLogins,
     /// New accounts of one address, in the long run.
     Registrations(Client),
+    /// Notices of payment from one address that nobody believed.
+    Unsigned(Client),
 }
 
 const SHARDS: usize = 16;
@@ -61,6 +63,9 @@ const ALL_LOGINS: i64 = 10;
 /// How many of its bursts an address may register at its full speed; from then on a tenth of it.
 const REGISTRATION_BURSTS: i64 = 30;
 const REGISTRATION_SLOWNESS: i64 = 10;
+/// How many of its bursts an address may send of notices that are not signed: a provider with a wrong secret tries all of its notices
+/// again, and must see why; a flood must not fill the log.
+const UNSIGNED_BURSTS: i64 = 30;
 
 /// All buckets.
 #[derive(Debug)]
@@ -111,6 +116,15 @@ impl Limits {
         self.count_login(client.clone())?;
         let Some((interval, burst)) = self.rate else { return Ok(()) };
         self.take(Key::Registrations(client), interval * REGISTRATION_SLOWNESS, burst * REGISTRATION_BURSTS)
+    }
+
+    /// Counts one notice of payment that was not believed.
+    ///
+    /// # Errors
+    /// As [`Limits::count`].
+    pub fn count_unsigned(&self, client: Client) -> Result<(), Problem> {
+        let Some((interval, burst)) = self.rate else { return Ok(()) };
+        self.take(Key::Unsigned(client), interval, burst * UNSIGNED_BURSTS)
     }
 
     fn take(&self, key: Key, interval: i64, burst: i64) -> Result<(), Problem> {

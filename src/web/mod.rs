@@ -27,6 +27,7 @@ pub mod request_id;
 pub mod room;
 pub mod routes;
 pub mod sale_watch;
+pub mod scheme;
 pub mod session;
 pub mod session_watch;
 pub mod socket;

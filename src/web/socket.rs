@@ -23,7 +23,7 @@ use crate::push::hub::{Closing, Socket, ToSocket};
 use crate::push::order_json::{malformed_message, snapshot_message};
 use crate::web::desk_feed::{self, DeskFeed};
 use crate::web::error::Problem;
-use crate::web::extract::chrome;
+use crate::web::extract::{chrome, is_admin_now};
 use crate::web::identify::Visitor;
 use crate::web::page::Chrome;
 use crate::web::session::{Known, SessionUser};
@@ -234,7 +234,7 @@ impl Conversation {
                 }
                 _ = pings.tick() => self.ping().await?,
                 _ = looks.tick(), if desk.is_some() => {
-                    if let Some(text) = desk_news(&mut desk, &self.state).await {
+                    if let Some(text) = desk_news(&mut desk, user, &self.state).await? {
                         self.send_text(text, &socket).await?;
                     }
                 }
@@ -244,8 +244,8 @@ impl Conversation {
                         None => self.malformed().await?,
                     },
                     Some(FromClient::Watch { voucher_id }) => self.watch(&socket, voucher_id).await?,
-                    Some(FromClient::Desk { voucher_id }) if user.is_some_and(|user| user.admin) => {
-                        desk = Some(DeskFeed::new(self.chrome.clone(), voucher_id));
+                    Some(FromClient::Desk { voucher_id }) if self.is_admin(user).await? => {
+                        desk = Some(DeskFeed::new(self.chrome.clone(), voucher_id, self.state.clock.now()));
                         looks.reset_immediately();
                     }
                     Some(FromClient::Desk { .. } | FromClient::Auth { .. }) | None => self.malformed().await?,
@@ -349,6 +349,12 @@ impl Conversation {
         Ok(())
     }
 
+    /// Whether the control room may speak to him; while that cannot be told he is asked to come again.
+    async fn is_admin(&self, user: Option<&SessionUser>) -> Result<bool, End> {
+        let Some(user) = user else { return Ok(false) };
+        is_admin_now(&self.state, user).await.map_err(|_| End::Close(Closing::TooSlow.code()))
+    }
+
     async fn ping(&mut self) -> Step {
         // No answer to the ping before this one.
         if self.heard_at.elapsed() > PING * 3 / 2 {
@@ -358,8 +364,10 @@ impl Conversation {
     }
 }
 
-async fn desk_news(desk: &mut Option<DeskFeed>, state: &AppState) -> Option<String> {
-    desk.as_mut()?.news(state).await
+/// News of the control room for `reader`; the end when he is no admin any more.
+async fn desk_news(desk: &mut Option<DeskFeed>, reader: Option<&SessionUser>, state: &AppState) -> Result<Option<String>, End> {
+    let (Some(desk), Some(reader)) = (desk, reader) else { return Ok(None) };
+    if desk.may_go_on(state, reader).await { Ok(desk.news(state).await) } else { Err(End::Close(POLICY)) }
 }
 
 /// What a broken reading side means: the client is told where it can still be told.

@@ -12,6 +12,7 @@ use crate::web::fields::{FormFields, QueryFields};
 use crate::web::handlers::{sign_in, users};
 use crate::web::own_path::own_path;
 use crate::web::page::{AccountPage, Chrome, LoginPage, RegisterPage};
+use crate::web::scheme::{after_login, is_back_from_login};
 use crate::web::state::AppState;
 
 /// The path to go on to; the front page for anything that is not one of ours.
@@ -43,7 +44,9 @@ pub async fn login_page(
     if visitor.user().is_some() {
         return Redirect::to(onward(next)).into_response();
     }
-    login_form(&state, chrome, next, client).into_response()
+    let page = login_form(&state, chrome, next, client);
+    let back = is_back_from_login(&state.cookie, query.typed("came"));
+    if back { page.not_kept(&state.public_url.0).into_response() } else { page.into_response() }
 }
 
 /// `POST /login`: with a password, with a code, or (`do=code`) to be sent one.
@@ -75,7 +78,7 @@ pub async fn login(
         };
     }
     match sign_in::login(&state, caller, &headers, &fields).await {
-        Ok(token) => Ok(sign_in::with_cookie(&state, &token, Redirect::to(onward(next)).into_response())),
+        Ok(token) => Ok(sign_in::with_cookie(&state, &token, after_login(&state.cookie, &headers, next).into_response())),
         Err(problem @ (Problem::Internal(_) | Problem::Malformed)) => Err(problem),
         Err(problem) => {
             // A form without a password or a code is a wrong one: one sentence for everything that does not fit.
@@ -106,7 +109,7 @@ pub async fn register(
     let page = RegisterPage::new(chrome, carried(next));
     let (phone, name) = (fields.typed("phone"), fields.typed("nickName"));
     match sign_in::register(&state, caller, &headers, &fields).await {
-        Ok(token) => Ok(sign_in::with_cookie(&state, &token, Redirect::to(onward(next)).into_response())),
+        Ok(token) => Ok(sign_in::with_cookie(&state, &token, after_login(&state.cookie, &headers, next).into_response())),
         Err(Problem::Invalid(errors)) => Ok(page.invalid(phone, name, &errors).into_response()),
         Err(problem @ (Problem::Internal(_) | Problem::Malformed)) => Err(problem),
         Err(problem) => {

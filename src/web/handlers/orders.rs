@@ -13,7 +13,7 @@ use crate::push::order_json::OrderJson;
 use crate::service::orders::{Asker, Page};
 use crate::store::Payment;
 use crate::web::error::Problem;
-use crate::web::extract::{Frame, LoggedIn, PathId, Who};
+use crate::web::extract::{Frame, LoggedIn, PathId, Who, is_admin_now};
 use crate::web::fields::{Fields, QueryFields};
 use crate::web::identify::Visitor;
 use crate::web::page::{Chrome, OrderPage, OrderView, OrdersPage};
@@ -42,7 +42,11 @@ fn limit(fields: &mut Fields) -> Result<u32, Problem> {
 /// The order as this visitor may see it.
 async fn find(state: &AppState, id: OrderId, visitor: &Visitor, ticket: Option<&str>) -> Result<Order, Problem> {
     let user = visitor.user();
-    let asker = Asker { user: user.map(|u| u.id), admin: user.is_some_and(|u| u.admin), ticket };
+    let admin = match user {
+        Some(user) => is_admin_now(state, user).await?,
+        None => false,
+    };
+    let asker = Asker { user: user.map(|u| u.id), admin, ticket };
     let found = state.orders.find(id, asker).await?;
     match (found, visitor) {
         (Some(order), _) => Ok(order),

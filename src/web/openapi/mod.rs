@@ -33,7 +33,7 @@ pub fn status_of(code: &str) -> u16 {
         "NOT_FOUND" => 404,
         "TOO_LARGE" => 413,
         "UNSUPPORTED_MEDIA_TYPE" => 415,
-        "WRONG_STATE" | "QUEUED" | "PHONE_TAKEN" | "VERSION_CONFLICT" | "OTHER_BODY" => 409,
+        "WRONG_STATE" | "QUEUED" | "PHONE_TAKEN" | "VERSION_CONFLICT" | "OTHER_BODY" | "OTHER_ORDER" => 409,
         "INVALID" | "WRONG_AMOUNT" => 422,
         "TOO_MANY_REQUESTS" => 429,
         "BUSY" | "UNCERTAIN" => 503,

@@ -155,7 +155,7 @@ pub const OPERATIONS: &[Operation] = &[
         "A notice of payment, signed as Standard Webhooks has it. 202 when its order is not saved yet.",
     )
     .body("Notice")
-    .refuses(&["BAD_SIGNATURE", "NOT_FOUND", "OTHER_BODY", "WRONG_AMOUNT"]),
+    .refuses(&["BAD_SIGNATURE", "NOT_FOUND", "OTHER_BODY", "OTHER_ORDER", "WRONG_AMOUNT", LIMITED]),
     op("POST", "/api/user/register", "users", Anyone, Data("Token"), "Make an account and log in.").body("Register").refuses(&[
         "INVALID",
         "PHONE_TAKEN",

@@ -20,6 +20,8 @@ pub struct LoginPage {
     phone: Field,
     /// The way in by a code; none: this shop sends none.
     by_code: Option<ByCode>,
+    /// The login page at the shop's own address: the browser that just logged in did not keep its session.
+    not_kept: Option<String>,
 }
 
 /// The second form: a phone and the code that was sent to it.
@@ -38,13 +40,21 @@ impl LoginPage {
     #[must_use]
     pub fn new(c: Chrome, next: &str) -> Self {
         let phone = Field { name: "phone", ..Field::default() };
-        Self { status: StatusCode::OK, c, next: next.to_owned(), alert: None, phone, by_code: None }
+        Self { status: StatusCode::OK, c, next: next.to_owned(), alert: None, phone, by_code: None, not_kept: None }
     }
 
     /// With the way in by a code as well. `sandbox`: the reader may look at the page of the built-in sender.
     #[must_use]
     pub fn with_codes(mut self, sandbox: bool) -> Self {
         self.by_code = Some(ByCode { open: false, phone: String::new(), sent: false, sandbox });
+        self
+    }
+
+    /// Says that the login just now was right and that the browser did not keep it, because it is not at `public_url`, an address
+    /// with TLS.
+    #[must_use]
+    pub fn not_kept(mut self, public_url: &str) -> Self {
+        self.not_kept = Some(format!("{public_url}{}", Chrome::with_next("/login", &self.next)));
         self
     }
 

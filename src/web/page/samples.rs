@@ -223,6 +223,7 @@ fn user_pages(lang: Lang, pages: &mut Pages) {
     put(pages, "login", &LoginPage::new(visitor(lang, "/login?next=/shop/1"), "/shop/1"));
     let refused = LoginPage::new(visitor(lang, "/login"), "").refused(StatusCode::OK, "BAD_CREDENTIALS", "\"><b>", 0);
     put(pages, "login-refused", &refused);
+    put(pages, "login-not-kept", &LoginPage::new(visitor(lang, "/login"), "/shop/1").not_kept("https://shop.example"));
     let codes = || LoginPage::new(visitor(lang, "/login"), "/shop/1").with_codes(true);
     put(pages, "login-codes", &codes());
     put(pages, "login-code-sent", &codes().in_codes("\"><b>", true));

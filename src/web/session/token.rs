@@ -17,6 +17,12 @@ impl CookieRules {
         Self { secure, max_age_seconds: max_age.as_secs() }
     }
 
+    /// Whether the cookie is for TLS alone.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.secure
+    }
+
     /// The cookie's name.
     #[must_use]
     pub fn name(&self) -> &'static str {

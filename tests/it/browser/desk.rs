@@ -199,6 +199,7 @@ async fn a_unit_of_drift_turns_the_equation_red_and_the_repair_puts_it_right() {
     let deadline = tokio::time::Instant::now() + Duration::from_mins(1);
     while browser.js("window.reds > 0").await != true {
         assert!(tokio::time::Instant::now() < deadline, "a watcher saw nothing red within a minute");
+        drift().await;
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let mended = async || {

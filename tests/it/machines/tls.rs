@@ -1,39 +1,17 @@
 //! TLS towards Redis and Postgres: the certificate is checked, and a wrong one is refused in one sentence.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tempfile::TempDir;
 use tokio::process::Command;
 
 use crate::support::app::short_dir;
+use crate::support::certificates::certificates;
 use crate::support::postgres::cluster_with_tls;
 use crate::support::process::BINARY;
 use crate::support::servers::{Servers, ports};
 use crate::support::until;
-
-/// A certificate authority and a server's certificate of it, for 127.0.0.1; and another authority that signed nothing.
-fn certificates() -> TempDir {
-    let dir = short_dir();
-    // The database runs as another user, and reads them.
-    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
-    let script = r#"
-set -e
-key="-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
-for name in ca other; do
-    openssl req -x509 $key -keyout $name.key -out $name.pem -subj "/CN=$name of a test" -days 2
-done
-openssl req $key -keyout server.key -out server.csr -subj /CN=localhost
-echo "subjectAltName=DNS:localhost,IP:127.0.0.1" >names
-openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out server.pem -days 2 -extfile names
-chmod 644 *
-"#;
-    let made = std::process::Command::new("sh").args(["-c", script]).current_dir(dir.path()).output().unwrap();
-    assert!(made.status.success(), "openssl: {}", String::from_utf8_lossy(&made.stderr));
-    dir
-}
 
 /// Runs a verb with these roots for TLS: exit code and what it complained about.
 async fn run(arguments: &[&str], roots: &Path) -> (i32, String) {

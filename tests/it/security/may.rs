@@ -1,13 +1,16 @@
 //! Who may call what: every route with the role that it needs, every odd spelling of it, fields that nobody asks for.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use http::Method;
+use seckill::domain::ids::VoucherId;
 use serde_json::json;
 
 use self::Role::{Admin, Anyone, Provider, User};
 use crate::support::app::{Buyer, TestApp};
 use crate::support::http::Answer;
+use crate::support::socket::Socket;
 
 /// Who may call a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +135,12 @@ fn path_of(template: &str) -> String {
         part => part,
     });
     parts.collect::<Vec<_>>().join("/")
+}
+
+/// Every address that is for administrators, with a voucher that is there in the place of an id.
+pub fn admin_paths(voucher: VoucherId) -> BTreeSet<String> {
+    let admin = ROUTES.iter().filter(|(_, _, role)| *role == Admin);
+    admin.map(|(_, template, _)| path_of(template).replace("987654321", &voucher.to_string())).collect()
 }
 
 async fn call(app: &TestApp, method: &str, path: &str, who: Option<&Buyer>) -> Answer {
@@ -274,6 +283,39 @@ async fn no_spelling_of_an_admins_address_lets_a_user_in() {
         assert!(matches!(answer.status.as_u16(), 403..=405), "{method} {path}: {}", answer.status);
     }
     assert!(tried > 200, "{tried}");
+    app.finish().await;
+}
+
+/// The session remembers an admin; what counts is the row, at each request and at least twice a minute on an open socket.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_no_admin_any_more_is_refused_with_his_next_request_and_his_control_room_falls_silent() {
+    let app = TestApp::start().await;
+    let (voucher, buyer, admin) = (app.sale(2).await, app.buyer().await, app.admin().await);
+    let order = app.admitted(&app.buy(&buyer, voucher).await);
+    app.settled().await;
+    let (foreign, sale) = (format!("/api/voucher-order/{order}"), format!("/api/admin/sale/{voucher}"));
+    let cookie = format!("seckill_session={}", admin.token);
+    let status = async |path: &str| app.http.get_as(&admin.token, path).await.status.as_u16();
+    let page = async || app.http.page(Some(&cookie), "/admin").await.status.as_u16();
+    assert_eq!((status(&foreign).await, status(&sale).await, page().await), (200, 200, 200), "the control");
+    let (mut room, _) = Socket::of(&app.base, &admin.token).await;
+    room.send("{\"type\":\"desk\"}").await;
+    room.wait_for("desk").await;
+
+    app.execute(&format!("UPDATE users SET admin = FALSE WHERE id = {}", admin.id)).await;
+    assert_eq!((status(&foreign).await, status(&sale).await, page().await), (404, 403, 403));
+    assert_eq!(app.http.post_as(&admin.token, &format!("{sale}/pause")).await.status, 403);
+    let (mut late, _) = Socket::of(&app.base, &admin.token).await;
+    late.send("{\"type\":\"desk\"}").await;
+    assert_eq!(late.wait_for("error").await["code"], "MALFORMED");
+    app.clock.advance(Duration::from_secs(31));
+    let end = loop {
+        if let Err(code) = room.next().await {
+            break code;
+        }
+    };
+    assert_eq!(end, 1008);
+    assert_eq!(status("/api/user/me").await, 200, "he is a user as before");
     app.finish().await;
 }
 

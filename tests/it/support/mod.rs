@@ -2,6 +2,7 @@
 
 pub mod app;
 pub mod browser;
+pub mod certificates;
 pub mod http;
 pub mod nginx;
 pub mod postgres;

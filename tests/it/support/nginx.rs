@@ -30,13 +30,28 @@ fn put(text: &str, old: &str, new: &str) -> String {
 impl Nginx {
     /// Starts it in front of two instances, by their base addresses.
     pub async fn before(instances: [&str; 2]) -> Self {
-        let dir = tempfile::Builder::new().prefix("sk-nginx-").tempdir_in("/tmp").unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        Self::start(instances, port, None).await
+    }
+
+    /// Starts it on this port, with TLS, in front of one instance; `server.pem` and `server.key` are in `certificates`.
+    pub async fn with_tls(instance: &str, port: u16, certificates: &Path) -> Self {
+        Self::start([instance, instance], port, Some(certificates)).await
+    }
+
+    async fn start(instances: [&str; 2], port: u16, certificates: Option<&Path>) -> Self {
+        let dir = tempfile::Builder::new().prefix("sk-nginx-").tempdir_in("/tmp").unwrap();
         let place = |base: &str| base.strip_prefix("http://").unwrap().to_owned();
         let text = std::fs::read_to_string(deploy().join("nginx.conf")).unwrap();
         let text = put(&text, "127.0.0.1:8081", &place(instances[0]));
         let text = put(&text, "127.0.0.1:8082", &place(instances[1]));
-        let text = put(&text, "listen 80;", &format!("listen 127.0.0.1:{port};"));
+        let listen = match certificates.map(Path::display) {
+            None => format!("listen 127.0.0.1:{port};"),
+            Some(at) => {
+                format!("listen 127.0.0.1:{port} ssl; ssl_certificate {at}/server.pem; ssl_certificate_key {at}/server.key;")
+            }
+        };
+        let text = put(&text, "listen 80;", &listen);
         let text = put(&text, "/var/log/nginx/seckill.log", "access.log");
         let text = put(&text, "/etc/nginx/seckill", deploy().to_str().unwrap());
         let text = put(&text, "worker_rlimit_nofile 65536;", "worker_rlimit_nofile 4096;");
@@ -57,7 +72,8 @@ impl Nginx {
             .stderr(Stdio::null())
             .spawn()
             .expect("nginx is needed for this test: apt-get install nginx");
-        let server = Self { base: format!("http://127.0.0.1:{port}"), dir, child };
+        let scheme = if certificates.is_some() { "https" } else { "http" };
+        let server = Self { base: format!("{scheme}://127.0.0.1:{port}"), dir, child };
         until("nginx listens", Duration::from_secs(10), async || {
             let up = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok();
             assert!(up || server.dir.path().join("nginx.pid").exists() || server.errors().is_empty(), "{}", server.errors());
