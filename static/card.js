@@ -95,10 +95,14 @@ export function setStock(card, stock, asOf) {
   else if (card.dataset.state === "soldOut" && stock > 0) setState(card, "open");
 }
 
-/** The window that the server has for the sale. */
+/** The window that the server has for the sale. One that was moved moves the countdown with it. */
 export function setWindow(card, begin, end) {
-  if (Number.isFinite(Date.parse(begin))) card.dataset.begin = begin;
-  if (Number.isFinite(Date.parse(end))) card.dataset.end = end;
+  const moved = ["begin", "end"].filter((name, i) => {
+    const [before, after] = [Date.parse(card.dataset[name]), Date.parse([begin, end][i])];
+    return Number.isFinite(after) && before !== after;
+  });
+  for (const name of moved) card.dataset[name] = name === "begin" ? begin : end;
+  if (moved.length > 0) paint(card);
 }
 
 /** A countdown of the card is over: the sale begins or ends. */

@@ -4,6 +4,8 @@ import { start as offerToTell } from "./tell.js";
 
 let running = false;
 let again = false;
+let failed = 0;
+let later; // the timer of the next try
 const wanted = new Set();
 
 function swap(next, selector) {
@@ -19,27 +21,39 @@ function swap(next, selector) {
 }
 
 /** Fetches this page and replaces the first element of each selector that was asked for. Calls that come meanwhile are one. */
-export async function refresh(selector) {
+export function refresh(selector) {
   wanted.add(selector);
-  if (running) {
-    again = true;
-    return;
-  }
+  if (running) again = true;
+  else run();
+}
+
+async function run() {
   running = true;
+  clearTimeout(later);
+  let these = [];
   try {
     do {
       again = false;
-      const response = await fetch(location.href, { cache: "no-store", headers: { accept: "text/html" }, redirect: "manual" });
-      if (!response.ok) break; // the page keeps what it had; the next message or a reload tells the rest
-      const next = new DOMParser().parseFromString(await response.text(), "text/html");
-      for (const each of wanted) swap(next, each);
+      these = [...wanted]; // what is asked for from here on may be newer than the answer, and is fetched once more
       wanted.clear();
-      document.title = next.title;
-      offerToTell(); // its button may have stood in a part that is gone
+      const response = await fetch(location.href, { cache: "no-store", headers: { accept: "text/html" }, redirect: "manual" });
+      if (response.status === 429 || response.status >= 500) throw new Error("busy");
+      // The page is not his any more, or is gone: what is shown stays, and a click tells why.
+      if (response.ok) put(new DOMParser().parseFromString(await response.text(), "text/html"), these);
+      failed = 0;
     } while (again);
   } catch {
-    // offline: the socket's reconnect brings a snapshot, which asks again
+    // Busy or away. What was to be shown counts as told by now, so that no later message would bring it: ask again.
+    for (const each of these) wanted.add(each);
+    failed += 1;
+    later = setTimeout(run, Math.min(500 * 2 ** failed, 15_000) * (0.5 + Math.random()));
   } finally {
     running = false;
   }
+}
+
+function put(next, selectors) {
+  for (const each of selectors) swap(next, each);
+  document.title = next.title;
+  offerToTell(); // its button may have stood in a part that is gone
 }

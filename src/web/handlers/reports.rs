@@ -7,7 +7,7 @@ use axum::extract::{RawPathParams, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt, stream};
 use serde::Serialize;
 
 use crate::domain::ids::VoucherId;
@@ -123,7 +123,8 @@ async fn table(state: AppState, id: VoucherId) -> Result<Response, Problem> {
         let next = lines.last().map(|line| (state, None, line.id));
         if text.is_empty() { None } else { Some((Ok(Bytes::from(text)), next)) }
     });
-    let mut response = Body::from_stream(pages).into_response();
+    // Fused: a body that is compressed on its way is asked once more after its end.
+    let mut response = Body::from_stream(pages.fuse()).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/csv; charset=utf-8"));
     if let Ok(name) = HeaderValue::from_str(&format!("attachment; filename=\"orders-{id}.csv\"")) {

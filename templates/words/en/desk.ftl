@@ -160,6 +160,7 @@ act-dead-letter-retry = Dead letter retried
 act-dead-letter-discard = Dead letter discarded
 act-user-disable = User disabled
 act-user-enable = User enabled
+act-user-logout = All sessions of a user ended
 act-order-refund = Refunded
 act-payment-wrong-amount = Payment notice of a wrong amount
 act-books-mend = Repaired by itself

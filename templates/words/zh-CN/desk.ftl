@@ -160,6 +160,7 @@ act-dead-letter-retry = 死信再试
 act-dead-letter-discard = 死信作废
 act-user-disable = 停用用户
 act-user-enable = 启用用户
+act-user-logout = 结束用户的所有会话
 act-order-refund = 退款
 act-payment-wrong-amount = 金额不对的付款通知
 act-books-mend = 自动修复

@@ -9,6 +9,7 @@ mod keyboard;
 mod pages;
 mod state;
 mod text;
+mod walks;
 
 use seckill::domain::ids::{UserId, VoucherId};
 use seckill::domain::order::{Order, Status};

@@ -128,3 +128,54 @@ async fn a_click_that_comes_too_late_hears_why_and_the_card_follows() {
     }
     app.finish().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_could_not_be_read_anew_asks_again_until_it_says_what_is() {
+    let app = TestApp::start().await;
+    let (buyer, voucher) = (app.buyer().await, app.sale(5).await);
+    let order = app.admitted(&app.buy(&buyer, voucher).await);
+    app.settled().await;
+    let browser = Browser::open(&app.base, Script::On).await;
+    browser.become_user(&buyer).await;
+    // The first answer is BUSY, the second never comes.
+    let trouble = "globalThis.asked = 0; globalThis.fetch = (real => (...a) => ++asked === 1 ? \
+        Promise.resolve(new Response('', { status: 503 })) : asked === 2 ? Promise.reject(new TypeError('away')) : real(...a) \
+        )(globalThis.fetch)";
+    browser.before_each_page(trouble).await;
+    browser.go(&format!("/orders/{order}")).await;
+    browser.reads("[data-connection]", "实时更新中").await;
+    browser.find(CREATED).await;
+    app.http.post_as(&buyer.token, &format!("/api/voucher-order/{order}/cancel")).await;
+    browser.find("div[data-order][data-status='CANCELLED']").await;
+    assert_eq!(browser.js("asked").await, 3);
+    browser.close().await;
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_while_a_page_is_read_anew_is_shown_too() {
+    let app = TestApp::start().await;
+    let (buyer, admin, voucher) = (app.buyer().await, app.admin().await, app.sale(5).await);
+    let order = app.admitted(&app.buy(&buyer, voucher).await);
+    app.settled().await;
+    let api = format!("/api/voucher-order/{order}");
+    let browser = Browser::open(&app.base, Script::On).await;
+    browser.become_user(&buyer).await;
+    // The first answer is read by the server and held back.
+    let hold = "globalThis.fetch = (real => async (...a) => { const answer = await real(...a); \
+        if (!globalThis.release) await new Promise(done => { globalThis.release = done; }); return answer; })(globalThis.fetch)";
+    browser.before_each_page(hold).await;
+    browser.go(&format!("/orders/{order}")).await;
+    browser.reads("[data-connection]", "实时更新中").await;
+    let link = app.http.post_as(&buyer.token, &format!("{api}/pay")).await.data();
+    let page = format!("/sandbox-pay/{}", link["payUrl"].as_str().unwrap().split_once("/sandbox-pay/").unwrap().1);
+    assert_eq!(app.http.form(None, &page, "do=approve").await.status, 303);
+    browser.wait("the page is not read anew", async || (browser.js("!!globalThis.release").await == true).then_some(())).await;
+    assert_eq!(app.http.post_as(&admin.token, &format!("{api}/refund")).await.status, 200);
+    browser.find("[role='status'][data-event='order.refunded']").await;
+    browser.find(CREATED).await;
+    browser.js("globalThis.release()").await;
+    browser.find("div[data-order][data-status='REFUNDED']").await;
+    browser.close().await;
+    app.finish().await;
+}

@@ -33,7 +33,7 @@ pub struct Browser {
     driver_http: Http,
     base: String,
     script: Script,
-    _profile: TempDir,
+    profile: TempDir,
 }
 
 impl Browser {
@@ -75,7 +75,8 @@ impl Browser {
         caps.add_arg(&format!("--user-data-dir={}", profile.path().display())).unwrap();
         // Certificates here are a test's own.
         caps.accept_insecure_certs(true).unwrap();
-        let mut prefs = json!({ "intl.accept_languages": lang });
+        let downloads = json!({ "default_directory": profile.path().join("taken"), "prompt_for_download": false });
+        let mut prefs = json!({ "intl.accept_languages": lang, "download": downloads });
         if script == Script::Off {
             prefs["profile.managed_default_content_settings.javascript"] = json!(2);
         }
@@ -90,7 +91,7 @@ impl Browser {
             }
         };
         let driver_http = Http::new(&address);
-        Self { driver: Some(driver), chromedriver, driver_http, base: base.to_owned(), script, _profile: profile }
+        Self { driver: Some(driver), chromedriver, driver_http, base: base.to_owned(), script, profile }
     }
 
     /// The session with the driver.
@@ -187,6 +188,16 @@ impl Browser {
     pub async fn path(&self) -> String {
         let url = self.driver().current_url().await.unwrap().to_string();
         url.strip_prefix(&self.base).map_or(url.clone(), str::to_owned)
+    }
+
+    /// The text of the one file that was downloaded, when it is there as a whole.
+    pub async fn downloaded(&self) -> String {
+        let file = || {
+            let file = std::fs::read_dir(self.profile.path().join("taken")).ok()?.next()?.ok()?.path();
+            let whole = file.extension().is_some_and(|kind| kind != "crdownload" && kind != "tmp");
+            if whole { std::fs::read_to_string(file).ok() } else { None }
+        };
+        self.wait("no file comes", async || file()).await
     }
 
     /// Logs in through the form of the page.
