@@ -6,10 +6,12 @@ mod crew;
 mod entry;
 mod pace;
 mod reader;
+mod waiting;
 
 pub use crate::redis::StreamId;
 pub use entry::{Delivery, Entry, Unreadable};
 pub use reader::Reader;
+pub use waiting::{Given, Waiting, WaitingEntry};
 
 use std::collections::HashMap;
 use std::time::Duration;

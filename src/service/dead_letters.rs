@@ -4,6 +4,7 @@
 //! A retry keeps the entry's own epoch, and never goes through the stream again: an order that a buyer was told is lost
 //! stays lost, and an entry that is buried a second time would meet its own closed letter and be forgotten.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use serde_json::json;
@@ -44,6 +45,23 @@ impl From<StoreError> for LetterError {
     }
 }
 
+/// What a decision about a letter would do, as the books stand now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prospect {
+    /// It can be saved under its own number. Discarded, its buyer reads FAILED and its unit goes back.
+    Whole,
+    /// The gate was rebuilt since: whichever way, its buyer reads FAILED; its unit went back with the rebuild.
+    Lost,
+    /// Its buyer does not exist: it can only be discarded. Its unit goes back, and there is nobody to tell.
+    Nobody,
+    /// Its sale does not exist: it can only be closed. There is no unit and nobody is told.
+    NoSale,
+    /// Its epoch is newer than the database's, which went back: it can neither be saved nor discarded now.
+    Newer,
+    /// It names no order: it can only be closed.
+    Unreadable,
+}
+
 /// Decides dead letters; cheap to clone.
 #[derive(Clone)]
 pub struct DeadLetters {
@@ -70,6 +88,18 @@ enum Tried {
 impl DeadLetters {
     async fn letter(&self, id: i64) -> Result<BuriedLetter, LetterError> {
         self.store.dead_letter(id).await?.ok_or(LetterError::NotFound)
+    }
+
+    /// What a decision about this letter would do now. Three reads by primary key at most; the decision itself looks again.
+    pub async fn prospect(&self, letter: &BuriedLetter) -> Result<Prospect, ServiceError> {
+        let Some(entry) = buried_entry(&letter.letter.entry_json) else { return Ok(Prospect::Unreadable) };
+        let Some(sale) = self.store.sale(entry.voucher).await? else { return Ok(Prospect::NoSale) };
+        Ok(match sale.epoch.cmp(&entry.epoch) {
+            Ordering::Greater => Prospect::Lost,
+            Ordering::Less => Prospect::Newer,
+            Ordering::Equal if self.store.user_by_id(entry.user).await?.is_none() => Prospect::Nobody,
+            Ordering::Equal => Prospect::Whole,
+        })
     }
 
     /// Tries to save the entry of a letter under its own epoch, and closes the letter with the outcome: the order, or a

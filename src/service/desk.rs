@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::domain::ids::{OrderId, VoucherId};
+use futures_util::{StreamExt, TryStreamExt, stream};
+
+use crate::domain::ids::{Lane, OrderId, VoucherId};
 use crate::domain::order::Status;
-use crate::push::hub::Hub;
-use crate::queue::Queue;
+use crate::push::hub::{Hub, Roll};
+pub use crate::queue::{Entry, Given, StreamId, Unreadable, WaitingEntry};
+use crate::queue::{Queue, Waiting, process_name};
 use crate::service::ServiceError;
 use crate::service::change::Wakes;
 use crate::service::control::Control;
@@ -41,8 +44,22 @@ impl<T> Lines<T> {
     }
 }
 
+/// What waits to be saved, over all lanes.
+#[derive(Debug, Clone, Default)]
+pub struct WaitingList {
+    /// How many entries there are.
+    pub all: i64,
+    /// The oldest of them, oldest first, each with its lane.
+    pub oldest: Vec<(Lane, WaitingEntry)>,
+}
+
+/// Lanes that are asked at once.
+const LANES_AT_ONCE: usize = 16;
+
 /// The desk.
 pub struct Desk {
+    /// What this process is called where several are looked at: `HOST-PID`, as the names of its consumers begin.
+    pub process: String,
     /// What may be done to a sale.
     pub control: Control,
     /// How a sale stands.
@@ -66,7 +83,9 @@ impl Desk {
         let figures = Arc::new(Figures::new(sales.clone(), sales.rebuilds.lanes));
         let letters =
             DeadLetters { store: sales.store.clone(), place, bus: sales.bus.clone(), wakes, clock: sales.clock.clone() };
+        let name = process_name();
         Self {
+            process: name.rsplit_once('-').map_or(name.clone(), |(process, _)| process.to_owned()),
             control: Control { sales: sales.clone() },
             reports: Reports { sales: sales.clone(), figures: figures.clone() },
             figures,
@@ -88,6 +107,25 @@ impl Desk {
     #[must_use]
     pub fn sockets(&self) -> usize {
         self.hub.sockets()
+    }
+
+    /// The sockets that are open in this process: counted, and the newest, `most` at most.
+    #[must_use]
+    pub fn roll(&self, most: usize) -> Roll {
+        self.hub.roll(most)
+    }
+
+    /// What waits to be saved, over all lanes: how much, and the oldest, `most` at most. One round trip a lane.
+    pub async fn waiting(&self, most: usize) -> Result<WaitingList, ServiceError> {
+        let lanes = (0..self.sales.rebuilds.lanes).map(Lane);
+        let asked = lanes.map(|lane| async move { self.queue.waiting(lane, most).await.map(|waiting| (lane, waiting)) });
+        let answers: Vec<_> = stream::iter(asked).buffered(LANES_AT_ONCE).try_collect().await?;
+        let all = answers.iter().map(|(_, waiting)| waiting.all).sum();
+        let of = |(lane, waiting): (Lane, Waiting)| waiting.oldest.into_iter().map(move |entry| (lane, entry));
+        let mut oldest: Vec<_> = answers.into_iter().flat_map(of).collect();
+        oldest.sort_by_key(|(lane, entry)| (entry.stream_id, *lane));
+        oldest.truncate(most);
+        Ok(WaitingList { all, oldest })
     }
 
     /// The orders of a sale that have a row and pass `filter`, older than `before`, newest first; `limit` 1–100.
@@ -148,6 +186,12 @@ impl Desk {
         } else {
             store.outbox_lines(before, most).await?
         };
+        Ok(Lines::of(read, limit, |line| line.id))
+    }
+
+    /// What moved the units of a sale, or counted them anew, newest first.
+    pub async fn stock_log(&self, voucher: VoucherId, before: Option<i64>, limit: u32) -> Result<Lines<AuditLine>, ServiceError> {
+        let read = self.sales.store.stock_lines(voucher, before, i64::from(limit) + 1).await?;
         Ok(Lines::of(read, limit, |line| line.id))
     }
 

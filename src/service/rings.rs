@@ -70,6 +70,12 @@ impl Rings {
         self.lock().get(&voucher).map(|ring| ring.iter().copied().collect()).unwrap_or_default()
     }
 
+    /// The sales that are sampled here.
+    #[must_use]
+    pub fn sampled(&self) -> Vec<VoucherId> {
+        self.lock().keys().copied().collect()
+    }
+
     /// Orders of a sale saved in each second, lately, rounded; none before there are two samples.
     #[must_use]
     pub fn saved_per_second(&self, voucher: VoucherId) -> Option<i64> {

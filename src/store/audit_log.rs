@@ -2,6 +2,7 @@
 
 use super::run::{changed, on_store};
 use super::{Store, StoreError, Tx};
+use crate::domain::ids::VoucherId;
 use crate::domain::time::Millis;
 
 /// One line of the log.
@@ -38,6 +39,22 @@ impl Store {
             "SELECT id, who, action, subject, before_value, after_value, created_at FROM audit_log \
              WHERE id < $1 ORDER BY id DESC LIMIT $2"
         ).bind(before_id.unwrap_or(i64::MAX)).bind(limit).fetch_all(conn))?;
+        Ok(rows.into_iter().map(AuditLine::from).collect())
+    }
+
+    /// As [`audit_lines`](Self::audit_lines), of one sale, and only what moved its units or counted them anew. Reads the log
+    /// from its end until it has enough: what people do to sales is little.
+    pub async fn stock_lines(
+        &self,
+        voucher: VoucherId,
+        before_id: Option<i64>,
+        limit: i64,
+    ) -> Result<Vec<AuditLine>, StoreError> {
+        let rows = on_store!(self, Db, conn => sqlx::query_as::<Db, Row>(
+            "SELECT id, who, action, subject, before_value, after_value, created_at FROM audit_log \
+             WHERE id < $1 AND subject = $2 \
+             AND action IN ('sale.create', 'sale.stock', 'sale.rebuild', 'gate.rebuild', 'books.mend') ORDER BY id DESC LIMIT $3"
+        ).bind(before_id.unwrap_or(i64::MAX)).bind(format!("voucher {voucher}")).bind(limit).fetch_all(conn))?;
         Ok(rows.into_iter().map(AuditLine::from).collect())
     }
 }

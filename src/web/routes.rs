@@ -13,8 +13,8 @@ use crate::web::error::Problem;
 use crate::web::fields::MAX_BODY;
 use crate::web::finish::finish;
 use crate::web::handlers::{
-    account, admin, callback, captcha, desk, desk_lists, docs, front, order_life, orders, purchase, sandbox, shops, users,
-    vouchers,
+    account, admin, callback, captcha, desk, desk_lists, desk_live, docs, front, order_life, orders, purchase, sandbox, shops,
+    users, vouchers,
 };
 use crate::web::handlers::{admin_lists, control, reports};
 use crate::web::hot::{self, Hot};
@@ -132,6 +132,9 @@ fn control_room() -> Router<AppState> {
         .route("/admin/vouchers/{id}/orders", get(desk_lists::orders))
         .route("/admin/vouchers/{id}/refusals", get(desk_lists::refusals))
         .route("/admin/reports/{id}", get(desk_lists::report))
+        .route("/admin/sockets", get(desk_live::sockets))
+        .route("/admin/waiting", get(desk_live::waiting))
+        .route("/admin/seconds", get(desk_live::seconds))
         .route("/admin/outbox", get(desk_lists::outbox))
         .route("/admin/audit-log", get(desk_lists::audit_log))
         .route("/admin/dead-letters", get(desk_lists::letters))

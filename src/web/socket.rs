@@ -245,6 +245,7 @@ impl Conversation {
                     },
                     Some(FromClient::Watch { voucher_id }) => self.watch(&socket, voucher_id).await?,
                     Some(FromClient::Desk { voucher_id }) if self.is_admin(user).await? => {
+                        socket.at_desk();
                         desk = Some(DeskFeed::new(self.chrome.clone(), voucher_id, self.state.clock.now()));
                         looks.reset_immediately();
                     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use seckill::domain::ids::{Lane, OrderId, UserId, VoucherId};
 use seckill::domain::time::Millis;
 use seckill::gate::{Gate, Load};
-use seckill::queue::{Delivery, Queue, QueueError, Reader, StreamId};
+use seckill::queue::{Delivery, Queue, QueueError, Reader, StreamId, Waiting};
 
 use crate::support::redis::TestRedis;
 
@@ -73,6 +73,29 @@ async fn an_entry_leaves_with_its_settle_and_comes_back_until_then() {
     two.settle(&settled(&claimed)).await.unwrap();
     assert_eq!(queue.first_id(LANE).await.unwrap(), None);
     assert_eq!(queue.depth(LANE).await.unwrap().pending, 0);
+}
+
+#[tokio::test]
+async fn what_waits_is_shown_with_who_has_it_and_nothing_is_taken_by_looking() {
+    let (redis, gate, queue) = selling().await;
+    buy(&gate, 1..=5).await;
+    let mut one = queue.reader(LANE);
+    assert_eq!(one.read_new(2, SHORT).await.unwrap().len(), 2);
+    let waiting = queue.waiting(LANE, 3).await.unwrap();
+    let shown: Vec<_> = waiting.oldest.iter().map(|w| (w.entry.as_ref().unwrap().order.0, w.given.is_some())).collect();
+    assert_eq!((waiting.all, shown.as_slice()), (5, [(1001, true), (1002, true), (1003, false)].as_slice()));
+    let given = waiting.oldest[0].given.as_ref().unwrap();
+    assert_eq!((given.consumer.as_str(), given.deliveries), (one.consumer(), 1));
+    let depth = queue.depth(LANE).await.unwrap();
+    assert_eq!((depth.pending, depth.lag), (2, Some(3)), "a look takes nothing");
+    let own = one.own_pending(100).await.unwrap();
+    one.settle(&settled(&own)).await.unwrap();
+    assert_eq!(queue.waiting(LANE, 3).await.unwrap().oldest[0].given, None);
+    // Neither a missing group nor a missing stream is an error.
+    redis.ask::<i64>("XGROUP DESTROY stream.orders:{0} g1").await;
+    assert_eq!(queue.waiting(LANE, 3).await.unwrap().all, 3);
+    redis.ask::<i64>("DEL stream.orders:{0}").await;
+    assert_eq!(queue.waiting(LANE, 3).await.unwrap(), Waiting::default());
 }
 
 #[tokio::test]

@@ -6,8 +6,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use crate::domain::ids::{OrderId, UserId, VoucherId};
 use crate::domain::user::Phone;
 use crate::domain::voucher::Voucher;
-use crate::service::dead_letters::LetterError;
-use crate::store::{BuriedLetter, OrderFilter};
+use crate::service::dead_letters::{LetterError, Prospect};
+use crate::store::{BuriedLetter, LetterState, OrderFilter};
 use crate::web::error::Problem;
 use crate::web::extract::{Admin, Frame, PathId};
 use crate::web::fields::{Fields, QueryFields};
@@ -75,11 +75,13 @@ pub async fn stock(
     _: Admin,
     PathId(id): PathId<VoucherId>,
     Frame(chrome): Frame,
+    QueryFields(query): QueryFields,
 ) -> Result<Response, Problem> {
     let voucher = of_sale(&state, id).await?;
-    let figures = state.desk.figures.now(id).await?.ok_or(Problem::NotFound)?;
-    let log = state.desk.audit_log(None, 100).await?;
-    Ok(ListPage::stock(chrome, &voucher, &figures, &log.items).into_response())
+    let before = cursor(&query)?;
+    let figures = if before.is_none() { state.desk.figures.now(id).await? } else { None };
+    let log = state.desk.stock_log(id, before, LINES).await?;
+    Ok(ListPage::stock(chrome, &voucher, figures.as_deref(), &log.items, log.next).into_response())
 }
 
 /// `/admin/outbox`: what waits; `?all=1`: what was done, too; `?voucherId=`: what waits for one sale.
@@ -120,10 +122,23 @@ pub async fn report(
     Ok(ReportPage::new(chrome, &report).into_response())
 }
 
+/// What would a decision do? Asked only of what is not decided yet.
+async fn decidable(state: &AppState, letter: BuriedLetter) -> Result<(BuriedLetter, Prospect), Problem> {
+    let prospect = match letter.state {
+        LetterState::Open => state.desk.letters.prospect(&letter).await?,
+        _ => Prospect::Unreadable,
+    };
+    Ok((letter, prospect))
+}
+
 async fn letters_page(state: &AppState, chrome: Chrome, before: Option<i64>, said: Said) -> Result<LettersPage, Problem> {
     let lines = state.desk.dead_letters(before, LINES).await?;
     let waiting = state.store.open_dead_letter_count().await?;
-    Ok(LettersPage::new(chrome, &lines.items, waiting, lines.next, said))
+    let mut letters = Vec::with_capacity(lines.items.len());
+    for letter in lines.items {
+        letters.push(decidable(state, letter).await?);
+    }
+    Ok(LettersPage::new(chrome, &letters, waiting, lines.next, said))
 }
 
 /// `/admin/dead-letters`
@@ -181,7 +196,7 @@ pub async fn discard_page(
     Frame(chrome): Frame,
 ) -> Result<Response, Problem> {
     let letter = state.store.dead_letter(id).await?.ok_or(Problem::NotFound)?;
-    Ok(DiscardPage::new(chrome, &letter).into_response())
+    Ok(DiscardPage::new(chrome, &decidable(&state, letter).await?).into_response())
 }
 
 /// `POST /admin/dead-letters/{id}/discard`

@@ -8,6 +8,7 @@ pub mod captcha;
 pub mod control;
 pub mod desk;
 pub mod desk_lists;
+pub mod desk_live;
 pub mod docs;
 pub mod front;
 pub mod order_life;

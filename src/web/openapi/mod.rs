@@ -8,6 +8,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
+use crate::i18n::Lang;
 use operations::{Answer, OPERATIONS, Operation, Who};
 
 /// The schemas by name.
@@ -75,7 +76,9 @@ impl Operation {
         })
     }
 
-    fn id(&self) -> String {
+    /// Its id in the description.
+    #[must_use]
+    pub fn id(&self) -> String {
         let words = self.path.split(['/', '-', '.', '_']).filter(|w| !w.is_empty() && *w != "api");
         let named = words.map(|w| w.trim_matches(['{', '}']).to_owned());
         std::iter::once(self.method.to_lowercase()).chain(named).collect::<Vec<_>>().join("_")
@@ -95,6 +98,12 @@ pub fn query_schema(kind: &str) -> Value {
         "id" => json!({ "type": "integer" }),
         "degrees" => json!({ "type": "number", "minimum": -180, "maximum": 180 }),
         "sortBy" => json!({ "enum": ["comments", "score"] }),
+        "status" => {
+            json!({ "enum": ["QUEUED", "PENDING", "PAID", "CANCELLED", "REFUNDING", "REFUNDED", "FAILED"] })
+        }
+        "closeReason" => json!({ "enum": ["USER", "TIMEOUT", "DUPLICATE", "SOLD_OUT", "LOST", "DISCARDED"] }),
+        "live" => json!({ "enum": ["0", "1"] }),
+        "outboxState" => json!({ "enum": ["open"] }),
         "phone" => reference("Phone"),
         _ => json!({ "type": "string" }),
     }
@@ -109,7 +118,7 @@ fn parameters(op: &Operation) -> Vec<Value> {
         .iter()
         .map(|(name, kind, required)| json!({ "name": name, "in": "query", "required": required, "schema": query_schema(kind) }));
     let mut all: Vec<Value> = in_path.chain(in_query).collect();
-    if op.summary.contains("Idempotency-Key") {
+    if op.keyed {
         let schema = json!({ "type": "string", "minLength": 1, "maxLength": 200 });
         all.push(json!({ "name": "Idempotency-Key", "in": "header", "required": false, "schema": schema }));
     }
@@ -207,7 +216,7 @@ fn described(op: &Operation) -> Value {
     let mut described = json!({
         "operationId": op.id(),
         "tags": [op.tag],
-        "summary": op.summary,
+        "summary": op.summary(Lang::En),
         "parameters": parameters(op),
         "responses": responses(op),
     });

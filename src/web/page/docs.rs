@@ -22,7 +22,7 @@ struct Entry {
     anchor: String,
     method: &'static str,
     path: &'static str,
-    summary: &'static str,
+    summary: String,
     who: String,
     fields: Vec<Field>,
     answer: &'static str,
@@ -32,6 +32,8 @@ struct Entry {
 /// What belongs together.
 struct Group {
     tag: &'static str,
+    anchor: String,
+    label: String,
     entries: Vec<Entry>,
 }
 
@@ -91,7 +93,7 @@ fn entry(c: &Chrome, op: &Operation) -> Entry {
         anchor: format!("{}-{}", op.method, op.path.replace(['/', '{', '}', '.'], "-")),
         method: op.method,
         path: op.path,
-        summary: op.summary,
+        summary: op.summary(c.lang),
         who,
         fields: in_path.chain(in_query).chain(body).collect(),
         answer: match op.answer {
@@ -124,9 +126,11 @@ impl DocsPage {
         let mut groups: Vec<Group> = Vec::new();
         for op in OPERATIONS {
             let entry = entry(&c, op);
-            match groups.iter_mut().find(|group| group.tag == op.tag) {
-                Some(group) => group.entries.push(entry),
-                None => groups.push(Group { tag: op.tag, entries: vec![entry] }),
+            if let Some(group) = groups.iter_mut().find(|group| group.tag == op.tag) {
+                group.entries.push(entry);
+            } else {
+                let anchor = format!("tag-{}", op.tag.replace(' ', "-"));
+                groups.push(Group { tag: op.tag, label: c.t(&anchor), anchor, entries: vec![entry] });
             }
         }
         let answered =

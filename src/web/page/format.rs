@@ -95,9 +95,9 @@ pub(super) fn age(c: &Chrome, measured: Millis) -> String {
     if seconds < 120 { c.f("age-seconds", &[("n", &seconds)]) } else { c.f("age-minutes", &[("n", &(seconds / 60))]) }
 }
 
-/// Yuan with two decimals, where an amount is paid or was paid: `12.00`.
+/// Yuan with two decimals, where an amount is paid or was paid: `12.00`, `1,311.00`.
 pub(super) fn yuan(amount: Fen) -> String {
-    format!("{}.{:02}", amount.0 / 100, (amount.0 % 100).abs())
+    format!("{}.{:02}", figure(amount.0 / 100), (amount.0 % 100).abs())
 }
 
 /// A figure with its thousands apart: `1,311`.

@@ -34,8 +34,8 @@ mod voucher_look;
 
 pub use account::AccountPage;
 pub use admin::{
-    ControlRoomPage, DiscardPage, EndPage, LettersPage, ListPage, Part, ReportPage, Room, Said, SaleView, Series, Typed,
-    UsersPage, VoucherPage,
+    ControlRoomPage, DiscardPage, EndPage, LettersPage, ListPage, Part, ReportPage, Room, Said, SaleView, SecondsPage, Series,
+    Titles, Typed, UsersPage, VoucherPage,
 };
 pub use card::{Alert, Held};
 pub use docs::DocsPage;
@@ -117,6 +117,16 @@ impl Chrome {
     /// The words under `key` with arguments.
     fn f(&self, key: &str, args: &[(&'static str, &dyn Display)]) -> String {
         self.lang.f(key, args)
+    }
+
+    /// Parts of one statement, one after the other.
+    fn listed(&self, parts: impl IntoIterator<Item = String>) -> String {
+        parts.into_iter().reduce(|a, b| self.f("and-also", &[("a", &a), ("b", &b)])).unwrap_or_default()
+    }
+
+    /// Statements that belong together.
+    fn linked(&self, parts: impl IntoIterator<Item = String>) -> String {
+        parts.into_iter().reduce(|a, b| self.f("and-then", &[("a", &a), ("b", &b)])).unwrap_or_default()
     }
 
     fn asset(name: &str) -> String {

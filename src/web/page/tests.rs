@@ -219,7 +219,7 @@ fn both_languages_have_the_same_keys_with_the_same_arguments() {
 fn every_key_that_is_used_exists_and_every_key_that_exists_is_used() {
     let keys = catalogue(Lang::En);
     let mut code = read_all("src/web/page", ".rs");
-    code.retain(|(file, _)| !file.ends_with("tests.rs") && !file.ends_with("samples.rs"));
+    code.retain(|(file, _)| !file.ends_with("tests.rs") && !file.contains("/samples/"));
     code.extend(read_all("src", "i18n.rs"));
     code.extend(read_all("templates", ".html"));
     code.extend(read_all("static", ".js"));
@@ -245,6 +245,8 @@ fn every_key_that_is_used_exists_and_every_key_that_exists_is_used() {
         "no-",
         "kind-",
         "act-",
+        "op-",
+        "tag-",
     ];
     for key in keys.keys() {
         let said = code.iter().any(|(_, text)| text.contains(&format!("\"{key}\"")));
@@ -258,7 +260,7 @@ fn no_sentence_stands_outside_the_catalogue() {
     let mut files = read_all("templates", ".html");
     files.extend(read_all("static", ".js"));
     let mut code = read_all("src/web/page", ".rs");
-    code.retain(|(file, _)| !file.ends_with("tests.rs") && !file.ends_with("samples.rs"));
+    code.retain(|(file, _)| !file.ends_with("tests.rs") && !file.contains("/samples/"));
     for (_, text) in &mut code {
         *text = text.lines().filter(|l| !l.trim_start().starts_with("//")).collect();
     }
@@ -295,6 +297,139 @@ fn without(text: &str, open: &str, close: &str) -> String {
         rest = rest[from..].find(close).map_or("", |to| &rest[from + to + close.len()..]);
     }
     kept + rest
+}
+
+/// What a reader sees or hears of a page: its texts and labels, without what stands there in another language on purpose,
+/// what a machine wrote (`code`), and what people typed.
+fn read_aloud(page: &Html) -> Vec<String> {
+    let silent = |node: ElementRef<'_>| {
+        let name = node.value().name();
+        matches!(name, "script" | "code" | "head" | "option" | "textarea") || (name != "html" && node.attr("lang").is_some())
+    };
+    let mut said = Vec::new();
+    let mut open = vec![page.root_element()];
+    while let Some(element) = open.pop() {
+        if silent(element) {
+            continue;
+        }
+        said.extend(["aria-label", "title", "alt", "placeholder"].iter().filter_map(|name| element.attr(name)).map(String::from));
+        for child in element.children() {
+            match (ElementRef::wrap(child), child.value().as_text()) {
+                (Some(element), _) => open.push(element),
+                (None, Some(text)) => said.push(text.to_string()),
+                (None, None) => {}
+            }
+        }
+    }
+    said.extend(find(page, "title").iter().map(|title| title.text().collect::<String>()));
+    said
+}
+
+/// Names, and words that Chinese engineers and shopkeepers read in Latin letters.
+const LATIN: &[&str] = &[
+    "seckill",
+    "Redis",
+    "CSV",
+    "JSON",
+    "API",
+    "HTTP",
+    "Prometheus",
+    "Standard",
+    "Webhooks",
+    "Idempotency",
+    "Key",
+    "Asia",
+    "Shanghai",
+    "Europe",
+    "Berlin",
+    "http",
+    "https",
+    "example",
+    "login",
+    "next",
+    "UTC",
+    "api",
+    "data",
+    "code",
+    "openapi",
+    "json",
+    "csv",
+    "Retry",
+    "After",
+    // Codes that stand beside their words.
+    "LOST",
+    "SOLD",
+    "OUT",
+    "DUPLICATE",
+    "DISCARDED",
+    "FAILED",
+    "MALFORMED",
+    "INTERNAL",
+    "BUSY",
+    "TOO",
+    "LARGE",
+    "UNSUPPORTED",
+    "MEDIA",
+    "TYPE",
+    // Of the samples: a host, a field, a code and a kind that has no words yet.
+    "shop",
+    "sandbox",
+    "userId",
+    "voucherId",
+    "epoch",
+    "id",
+    "foo",
+    "NEW",
+    "CODE",
+    "new",
+    "kind",
+];
+
+#[test]
+fn a_chinese_page_has_no_english_left_in_it() {
+    let mut left = Vec::new();
+    for (name, html) in all(Lang::ZhCn) {
+        if name == "admin-log-later" {
+            continue; // actions of a later program have no words here
+        }
+        let page = Html::parse_document(&html);
+        for text in read_aloud(&page) {
+            let text = [EVIL, "</textarea>", "K7QM 4XRP 9TWD"].iter().fold(text, |text, typed| text.replace(typed, ""));
+            let words = text.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| word.len() > 1);
+            let words: Vec<&str> = words.filter(|word| !LATIN.contains(word)).collect();
+            if !words.is_empty() {
+                left.push(format!("{name}: {words:?} in {text:?}"));
+            }
+        }
+    }
+    assert!(left.is_empty(), "{}", left.join("\n"));
+}
+
+#[test]
+fn an_english_page_has_no_chinese_left_in_it() {
+    // What people typed, in the samples.
+    let (typed, mut left) = (super::samples::typed(), Vec::new());
+    for (name, html) in all(Lang::En) {
+        let page = Html::parse_document(&html);
+        for text in read_aloud(&page) {
+            let text = typed.iter().fold(text, |text, typed| text.replace(typed.as_str(), ""));
+            let chinese = |c: char| ('\u{3000}'..='\u{9fff}').contains(&c) || ('\u{ff00}'..='\u{ffef}').contains(&c);
+            if text.contains(chinese) {
+                left.push(format!("{name}: {text:?}"));
+            }
+        }
+    }
+    assert!(left.is_empty(), "{}", left.join("\n"));
+}
+
+#[test]
+fn every_operation_is_described_in_words_and_no_words_are_left_over() {
+    use crate::web::openapi::operations::OPERATIONS;
+    let ids: BTreeSet<String> = OPERATIONS.iter().map(|op| format!("op-{}", op.id().replace('_', "-"))).collect();
+    let tags: BTreeSet<String> = OPERATIONS.iter().map(|op| format!("tag-{}", op.tag.replace(' ', "-"))).collect();
+    let keys = catalogue(Lang::En);
+    let with = |prefix: &str| keys.keys().filter(|key| key.starts_with(prefix)).cloned().collect::<BTreeSet<_>>();
+    assert_eq!((with("op-"), with("tag-")), (ids, tags));
 }
 
 #[test]

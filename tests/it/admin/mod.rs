@@ -3,6 +3,7 @@
 mod actions;
 mod figures;
 mod letters;
+mod lists;
 mod reports;
 
 use http::Method;

@@ -80,6 +80,9 @@ async fn a_full_shop(app: &TestApp, admin: &Buyer, buyer: &Buyer) -> Vec<(&'stat
         ("admin-discard", format!("/admin/dead-letters/{letter}/discard")),
         ("admin-outbox", String::from("/admin/outbox?all=1")),
         ("admin-audit-log", String::from("/admin/audit-log")),
+        ("admin-sockets", String::from("/admin/sockets")),
+        ("admin-waiting", String::from("/admin/waiting")),
+        ("admin-seconds", String::from("/admin/seconds")),
         ("admin-users", format!("/admin/users?q={}", buyer.id)),
     ]
 }

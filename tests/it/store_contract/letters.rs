@@ -1,6 +1,6 @@
 //! Stories of dead letters and of the audit log.
 
-use seckill::domain::ids::Lane;
+use seckill::domain::ids::{Lane, VoucherId};
 use seckill::store::{DeadLetter, LetterState};
 
 use super::{Database, NOW, on_both};
@@ -52,4 +52,22 @@ async fn the_log_is_read_newest_first(db: Database) {
     assert_eq!((lines[1].who.as_str(), lines[1].subject.as_str(), lines[1].created_at), ("user 2", "voucher 10", NOW));
     assert_eq!((lines[1].before.as_deref(), lines[1].after.as_deref()), (Some("open"), Some("paused")));
     assert_eq!(db.store.audit_lines(Some(lines[0].id), 10).await.unwrap(), lines[1..]);
+
+    // What moved the units of one sale: neither its pauses nor the stock of another.
+    let mut tx = db.store.begin().await.unwrap();
+    for (action, subject) in [
+        ("sale.create", "voucher 10"),
+        ("sale.stock", "voucher 10"),
+        ("sale.stock", "voucher 101"),
+        ("gate.rebuild", "voucher 10"),
+        ("books.mend", "voucher 10"),
+        ("sale.rebuild", "voucher 10"),
+    ] {
+        tx.audit("2", action, subject, None, None, NOW).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    let moved = db.store.stock_lines(VoucherId(10), None, 10).await.unwrap();
+    let actions: Vec<_> = moved.iter().map(|line| line.action.as_str()).collect();
+    assert_eq!(actions, ["sale.rebuild", "books.mend", "gate.rebuild", "sale.stock", "sale.create"]);
+    assert_eq!(db.store.stock_lines(VoucherId(10), Some(moved[1].id), 2).await.unwrap(), moved[2..4]);
 }

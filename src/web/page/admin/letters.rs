@@ -5,17 +5,27 @@ use axum::http::StatusCode;
 use serde_json::Value;
 
 use crate::i18n;
+use crate::service::dead_letters::Prospect;
+use crate::service::desk::Entry;
 use crate::service::place_orders::buried_entry;
 use crate::store::{BuriedLetter, LetterState};
 use crate::web::page::admin::Said;
+use crate::web::page::admin::audit::reason_words;
 use crate::web::page::{Chrome, format, is_response};
 
 /// One letter.
 struct Letter {
     id: i64,
     open: bool,
-    /// Whether it names an order; else there is nothing to try again, no buyer to tell and no unit that could return.
-    readable: bool,
+    /// It makes sense to try it again.
+    retry: bool,
+    /// It makes sense to discard it.
+    discard: bool,
+    /// What a decision would do; and what the question before a discard says, and its answer.
+    why: String,
+    question: &'static str,
+    discard_why: String,
+    discard_yes: &'static str,
     chip: String,
     tone: &'static str,
     reason: String,
@@ -25,7 +35,34 @@ struct Letter {
     fields: Vec<(String, String)>,
 }
 
-fn letter(c: &Chrome, buried: &BuriedLetter) -> Letter {
+/// What a readable entry says, in words.
+fn facts(c: &Chrome, entry: &Entry) -> Vec<(String, String)> {
+    let fact = |key: &str, value: String| (c.t(key), value);
+    vec![
+        fact("fact-order", entry.order.to_string()),
+        fact("letter-user", entry.user.to_string()),
+        fact("voucher-number", entry.voucher.to_string()),
+        fact("log-epoch", entry.epoch.to_string()),
+        fact("letter-admitted", format::exact(c, entry.admitted_at)),
+    ]
+}
+
+/// A letter, and what a decision about it would do.
+pub type Decidable = (BuriedLetter, Prospect);
+
+/// The keys of what a decision would do, and of what discarding would.
+fn why(prospect: Prospect) -> (&'static str, &'static str) {
+    match prospect {
+        Prospect::Whole => ("letter-why", "discard-why"),
+        Prospect::Lost => ("letter-why-lost", "discard-why-lost"),
+        Prospect::Nobody => ("letter-why-nobody", "discard-why-nobody"),
+        Prospect::NoSale => ("letter-why-no-sale", "discard-why-no-sale"),
+        Prospect::Newer => ("letter-why-newer", "letter-why-newer"),
+        Prospect::Unreadable => ("letter-why-unreadable", "discard-why-unreadable"),
+    }
+}
+
+fn letter(c: &Chrome, (buried, prospect): &Decidable) -> Letter {
     let (chip, tone) = match buried.state {
         LetterState::Open => ("letter-open", "bad"),
         LetterState::Retried => ("letter-retried", "good"),
@@ -33,17 +70,29 @@ fn letter(c: &Chrome, buried: &BuriedLetter) -> Letter {
     };
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
     let entry = &buried.letter.entry_json;
-    let fields = match serde_json::from_str(entry) {
-        Ok(Value::Object(fields)) => fields.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
+    let fields = match (buried_entry(entry), serde_json::from_str(entry)) {
+        (Some(entry), _) => facts(c, &entry),
+        (None, Ok(Value::Object(fields))) => fields.iter().map(|(name, value)| (name.clone(), text(value))).collect(),
         _ => vec![(c.t("letter-content"), entry.clone())],
     };
     Letter {
         id: buried.id,
         open: buried.state == LetterState::Open,
-        readable: buried_entry(entry).is_some(),
+        retry: matches!(prospect, Prospect::Whole | Prospect::Lost),
+        discard: *prospect != Prospect::Newer,
+        why: c.t(why(*prospect).0),
+        question: match prospect {
+            Prospect::NoSale | Prospect::Unreadable => "discard-title-unreadable",
+            _ => "discard-title",
+        },
+        discard_why: c.t(why(*prospect).1),
+        discard_yes: match prospect {
+            Prospect::Whole | Prospect::Nobody => "discard-yes",
+            _ => "discard-yes-unreadable",
+        },
         chip: c.t(chip),
         tone,
-        reason: buried.letter.reason.clone(),
+        reason: reason_words(c, &buried.letter.reason),
         at: format::exact(c, buried.created_at),
         datetime: buried.created_at.rfc3339(),
         fields,
@@ -67,13 +116,13 @@ pub struct LettersPage {
 impl LettersPage {
     /// A page of letters, newest first; `waiting`: how many wait in all.
     #[must_use]
-    pub fn new(c: Chrome, letters: &[BuriedLetter], waiting: i64, next: Option<i64>, said: Said) -> Self {
+    pub fn new(c: Chrome, letters: &[Decidable], waiting: i64, next: Option<i64>, said: Said) -> Self {
         Self {
             status: StatusCode::OK,
             said,
             waiting,
             lead: c.f("letters-waiting", &[("n", &format::figure(waiting))]),
-            letters: letters.iter().map(|buried| letter(&c, buried)).collect(),
+            letters: letters.iter().map(|decidable| letter(&c, decidable)).collect(),
             older: next.map(|n| format!("/admin/dead-letters?cursor={n}")),
             c,
         }
@@ -99,7 +148,7 @@ impl LettersPage {
     #[must_use]
     pub fn stuck(mut self, why: &str) -> Self {
         self.status = StatusCode::CONFLICT;
-        self.said.not = self.c.f("letter-stuck", &[("why", &why)]);
+        self.said.not = self.c.f("letter-stuck", &[("why", &reason_words(&self.c, why))]);
         self
     }
 }
@@ -118,8 +167,8 @@ pub struct DiscardPage {
 impl DiscardPage {
     /// The question about this letter.
     #[must_use]
-    pub fn new(c: Chrome, buried: &BuriedLetter) -> Self {
-        Self { status: StatusCode::OK, letter: letter(&c, buried), c }
+    pub fn new(c: Chrome, decidable: &Decidable) -> Self {
+        Self { status: StatusCode::OK, letter: letter(&c, decidable), c }
     }
 }
 is_response!(DiscardPage);

@@ -1,17 +1,17 @@
 //! The lists behind the numbers: one page for all of them.
 
-use askama::Template;
-use axum::http::StatusCode;
-use serde_json::Value;
-
+use crate::domain::ids::UserId;
 use crate::domain::order::Order;
 use crate::domain::time::Millis;
 use crate::domain::voucher::Voucher;
 use crate::service::figures::SaleFigures;
 use crate::store::{AuditLine, OutboxLine};
+use crate::web::page::admin::audit::audit_line;
 use crate::web::page::admin::sale::refusal;
 use crate::web::page::order::chip_key;
 use crate::web::page::{Chrome, format, is_response};
+use askama::Template;
+use axum::http::StatusCode;
 
 /// One line of a list.
 #[derive(Default)]
@@ -25,6 +25,10 @@ pub(super) struct Line {
     pub(super) href: String,
     /// Smaller, below.
     pub(super) words: Vec<String>,
+    /// Further things that it is about, with their addresses.
+    pub(super) links: Vec<(String, String)>,
+    /// What changed, from what to what; empty for nothing.
+    pub(super) change: String,
     /// What a machine wrote; empty for nothing.
     pub(super) code: String,
     pub(super) at: String,
@@ -34,10 +38,10 @@ pub(super) struct Line {
 }
 
 /// A choice above the list.
-struct Choice {
-    label: String,
-    href: String,
-    here: bool,
+pub(super) struct Choice {
+    pub(super) label: String,
+    pub(super) href: String,
+    pub(super) here: bool,
 }
 
 /// A list.
@@ -48,11 +52,13 @@ pub struct ListPage {
     pub status: StatusCode,
     c: Chrome,
     heading: String,
-    lead: String,
+    pub(super) lead: String,
     /// The voucher that the list is of: its address and title.
     of: Option<(String, String)>,
-    choices: Vec<Choice>,
+    pub(super) choices: Vec<Choice>,
     lines: Vec<Line>,
+    /// What is said when there are no lines.
+    pub(super) empty: String,
     older: Option<String>,
 }
 
@@ -69,14 +75,15 @@ const NARROWED: [(&str, &str); 9] = [
     ("?status=REFUNDED", "n-refunded"),
 ];
 
-fn timed(c: &Chrome, at: Millis, line: Line) -> Line {
+pub(super) fn timed(c: &Chrome, at: Millis, line: Line) -> Line {
     Line { at: format::exact(c, at), datetime: at.rfc3339(), ..line }
 }
 
 impl ListPage {
-    fn new(c: Chrome, title: &str, lines: Vec<Line>) -> Self {
+    pub(super) fn new(c: Chrome, title: &str, lines: Vec<Line>) -> Self {
         let heading = c.t(title);
-        Self { status: StatusCode::OK, heading, lead: String::new(), of: None, choices: Vec::new(), lines, older: None, c }
+        let (lead, empty, choices) = (String::new(), c.t("list-empty"), Vec::new());
+        Self { status: StatusCode::OK, heading, lead, of: None, choices, lines, empty, older: None, c }
     }
 
     fn of(mut self, voucher: &Voucher) -> Self {
@@ -96,13 +103,13 @@ impl ListPage {
     pub fn orders(c: Chrome, voucher: &Voucher, orders: &[Order], query: &str, next: Option<String>) -> Self {
         let line = |order: &Order| {
             let amount = format::yuan(order.pay_amount);
-            let by = c.f("list-user", &[("id", &order.user)]);
             let line = Line {
                 status: order.status.as_str(),
                 chip: c.t(chip_key(order)),
                 title: order.id.to_string(),
                 href: format!("/orders/{}", order.id),
-                words: vec![by, format!("¥{amount}")],
+                links: vec![user_link(&c, order.user)],
+                words: vec![format!("¥{amount}")],
                 ..Line::default()
             };
             timed(&c, order.id.born_at(), line)
@@ -134,35 +141,34 @@ impl ListPage {
         Self { lead, ..Self::new(c, "list-refusals", lines).of(voucher) }
     }
 
-    /// How the units of a sale came together.
+    /// How the units of a sale came together: the figures (none on a later page), and what moved them.
     #[must_use]
-    pub fn stock(c: Chrome, voucher: &Voucher, figures: &SaleFigures, log: &[AuditLine]) -> Self {
-        let n = &figures.books;
+    pub fn stock(c: Chrome, voucher: &Voucher, figures: Option<&SaleFigures>, log: &[AuditLine], next: Option<i64>) -> Self {
         let part = |key: &str, n: i64| Line { title: c.t(key), count: format::figure(n), ..Line::default() };
-        let mut lines = vec![part("books-i", n.total), part("books-a", n.live), part("books-d", n.left)];
-        if let Some(terms) = figures.terms() {
-            lines.extend([part("books-r", terms.r), part("books-f", terms.f), part("books-u", terms.u)]);
+        let mut lines = Vec::new();
+        if let Some(figures) = figures {
+            let n = &figures.books;
+            lines.extend([part("books-i", n.total), part("books-a", n.live), part("books-d", n.left)]);
+            if let Some(terms) = figures.terms() {
+                lines.extend([part("books-r", terms.r), part("books-f", terms.f), part("books-u", terms.u)]);
+            }
         }
-        let subject = format!("voucher {}", voucher.id);
-        let of_stock = |line: &&AuditLine| {
-            line.subject == subject && ["sale.create", "sale.stock", "sale.rebuild"].contains(&line.action.as_str())
-        };
-        lines.extend(log.iter().filter(of_stock).map(|line| audit_line(&c, line)));
-        Self { lead: c.t("list-stock-lead"), ..Self::new(c, "list-stock", lines).of(voucher) }
+        lines.extend(log.iter().map(|line| audit_line(&c, line)));
+        let (lead, path) = (c.t("list-stock-lead"), format!("/admin/vouchers/{}/stock", voucher.id));
+        Self { lead, ..Self::new(c, "list-stock", lines).of(voucher).then(&path, "", next.map(|n| n.to_string())) }
     }
 
     /// What waits in the outbox, or (`all`) what ever was there.
     #[must_use]
     pub fn outbox(c: Chrome, rows: &[OutboxLine], all: bool, of: Option<i64>, next: Option<i64>) -> Self {
         let line = |row: &OutboxLine| {
-            let tries = c.f("owed-tries", &[("n", &row.attempts)]);
             let when = if row.done_at.is_some() { c.t("owed-done") } else { c.t("owed-next") };
             let line = Line {
                 status: if row.done_at.is_some() { "PAID" } else { "REFUNDING" },
                 chip: when,
                 title: kind_words(&c, &row.kind),
                 href: row.voucher_id.map(|id| format!("/admin/vouchers/{id}")).unwrap_or_default(),
-                words: vec![tries],
+                words: (row.attempts > 0).then(|| c.f("owed-tries", &[("n", &row.attempts)])).into_iter().collect(),
                 code: row.dedupe_key.clone(),
                 ..Line::default()
             };
@@ -192,51 +198,14 @@ impl ListPage {
 }
 is_response!(ListPage);
 
+/// A user, and the page that finds him.
+pub(super) fn user_link(c: &Chrome, user: UserId) -> (String, String) {
+    (c.f("list-user", &[("id", &user)]), format!("/admin/users?q={user}"))
+}
+
 /// What has to happen outside the books, in words.
 pub(super) fn kind_words(c: &Chrome, kind: &str) -> String {
     let key = format!("kind-{}", kind.replace('_', "-"));
     let words = c.t(&key);
     if words == key { kind.to_owned() } else { words }
-}
-
-/// An action in words; one that has none yet as the log has it.
-fn action_words(c: &Chrome, action: &str) -> String {
-    let key = format!("act-{}", action.replace(['.', '_'], "-"));
-    let words = c.t(&key);
-    if words == key { action.to_owned() } else { words }
-}
-
-/// A value of the log without the braces and quotes of its JSON.
-fn plain(value: Option<&str>) -> Option<String> {
-    let text = value?;
-    let Ok(Value::Object(fields)) = serde_json::from_str::<Value>(text) else { return Some(text.to_owned()) };
-    let of = |(name, value): (&String, &Value)| match value {
-        Value::String(text) => format!("{name} {text}"),
-        other => format!("{name} {other}"),
-    };
-    Some(fields.iter().map(of).collect::<Vec<_>>().join(", "))
-}
-
-/// A line of the audit log.
-pub(super) fn audit_line(c: &Chrome, line: &AuditLine) -> Line {
-    let by = match line.who.parse::<i64>() {
-        Ok(id) => c.f("list-user", &[("id", &id)]),
-        Err(_) => c.t("log-system"),
-    };
-    let change = [plain(line.before.as_deref()), plain(line.after.as_deref())];
-    let change: Vec<String> = change.into_iter().flatten().collect();
-    let href = match line.subject.split_once(' ') {
-        Some(("voucher", id)) => format!("/admin/vouchers/{id}"),
-        Some(("user", id)) => format!("/admin/users?q={id}"),
-        Some(("order", id)) => format!("/orders/{id}"),
-        _ => String::new(),
-    };
-    let shown = Line {
-        title: format!("{} · {}", action_words(c, &line.action), line.subject),
-        href,
-        words: vec![by],
-        code: change.join(" → "),
-        ..Line::default()
-    };
-    timed(c, line.created_at, shown)
 }

@@ -3,21 +3,26 @@
 //! A part is a template of its own with `data-part` at its root: the page holds it, and the socket sends it again when it
 //! reads differently. So the plain page and the live one can never say different things.
 
+mod audit;
 mod letters;
 mod lists;
+mod live;
 mod plot;
 mod report;
 mod room;
 mod sale;
+mod seconds;
 mod users;
 mod voucher;
 
 pub use letters::{DiscardPage, LettersPage};
 pub use lists::ListPage;
+pub use live::Titles;
 pub use plot::Series;
 pub use report::ReportPage;
 pub use room::{ControlRoomPage, Room};
 pub use sale::SaleView;
+pub use seconds::SecondsPage;
 pub use users::UsersPage;
 pub use voucher::{EndPage, Typed, VoucherPage};
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use askama::Template;
 
-use crate::domain::ids::Lane;
+use crate::domain::ids::{Lane, VoucherId};
 use crate::domain::time::Millis;
 use crate::service::rings::Sample;
 use crate::web::page::admin::Part;
@@ -61,6 +61,8 @@ pub(super) struct PlotPart {
     said: String,
     said_waiting: String,
     times: [String; 3],
+    /// Where each second is listed.
+    seconds: String,
     minutes: Vec<Minute>,
 }
 
@@ -119,7 +121,8 @@ fn line(values: impl Iterator<Item = i64>, full: i64, high: i64) -> String {
 }
 
 impl PlotPart {
-    pub(super) fn new(c: &Chrome, series: &[Series]) -> Self {
+    /// `of`: the one sale that `series` is of; none: all of them.
+    pub(super) fn new(c: &Chrome, of: Option<VoucherId>, series: &[Series]) -> Self {
         let points = points(c.now, series);
         let a_second = |sum: i64| (sum * 1000 + STEP / 2) / STEP;
         let most = points.iter().map(|p| p.admitted.max(p.saved)).max().unwrap_or(0);
@@ -150,6 +153,7 @@ impl PlotPart {
             ),
             said_waiting: c.f("plot-said-waiting", &[("most", &peak(|p| p.waiting)), ("now", &format::figure(last.waiting))]),
             times: [ago(10), ago(5), ago(0)],
+            seconds: of.map_or_else(|| String::from("/admin/seconds"), |id| format!("/admin/seconds?voucherId={id}")),
             minutes: minutes(c, &points),
             c: c.clone(),
         }

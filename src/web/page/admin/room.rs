@@ -4,7 +4,8 @@ use askama::Template;
 use axum::http::StatusCode;
 
 use crate::store::{AuditLine, OutboxLine};
-use crate::web::page::admin::lists::{Line, audit_line, kind_words};
+use crate::web::page::admin::audit::audit_line;
+use crate::web::page::admin::lists::{Line, kind_words};
 use crate::web::page::admin::plot::{PlotPart, Series};
 use crate::web::page::admin::sale::{SalePart, SaleView, ToolsPart, verdict};
 use crate::web::page::admin::{Number, Part, Said};
@@ -84,9 +85,9 @@ fn system(c: &Chrome, room: &Room<'_>) -> SystemPart {
     let owed = if room.owed_more { format!("{}+", count(room.owed.len())) } else { count(room.owed.len()) };
     let to = |href: &str| href.to_owned();
     let numbers = vec![
-        Number::new(c, "rate", "n-rate", format::figure(room.rate), to("#plot")),
-        Number::new(c, "lag", "n-lag", room.waiting.map_or_else(|| to("–"), format::figure), to("#sales")),
-        Number::new(c, "sockets", "n-sockets", count(room.sockets), to("#about")),
+        Number::new(c, "rate", "n-rate", format::figure(room.rate), to("/admin/seconds")),
+        Number::new(c, "lag", "n-lag", room.waiting.map_or_else(|| to("–"), format::figure), to("/admin/waiting")),
+        Number::new(c, "sockets", "n-sockets", count(room.sockets), to("/admin/sockets")),
         Number::new(c, "owed", "n-owed", owed, to("/admin/outbox")),
         Number::new(c, "letters", "n-letters", format::figure(room.letters), to("/admin/dead-letters")),
         Number::new(c, "unbalanced", "n-unbalanced", count(bad), to("#wrong")),
@@ -156,7 +157,7 @@ impl ControlRoomPage {
             said,
             wrong: wrong(&c, room),
             system: system(&c, room),
-            plot: PlotPart::new(&c, &room.series),
+            plot: PlotPart::new(&c, None, &room.series),
             panels: room.sales.iter().map(panel).collect(),
             below: below(&c, room),
             c,

@@ -63,7 +63,7 @@ impl VoucherPage {
         let of_sale = view.map(|view| OfSale {
             sale: SalePart::new(&c, view),
             tools: ToolsPart::new(&c, view),
-            plot: PlotPart::new(&c, series),
+            plot: PlotPart::new(&c, Some(v.id), series),
         });
         Self {
             status: StatusCode::OK,

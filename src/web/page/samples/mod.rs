@@ -1,5 +1,7 @@
 //! Every page in every state, for the tests that read them all.
 
+mod lists;
+
 use std::time::Duration;
 
 use askama::Template;
@@ -7,9 +9,9 @@ use axum::http::StatusCode;
 use jiff::tz::TimeZone;
 
 use super::{
-    AccountPage, Alert, Chrome, ControlRoomPage, DiscardPage, DocsPage, EndPage, ErrorPage, FormText, FrontPage, Held,
-    LettersPage, ListPage, LoginPage, OrderPage, OrderView, OrdersPage, RegisterPage, ReportPage, Room, Said, SaleView,
-    SandboxPage, Series, ShopHead, ShopPage, Theme, Typed, UsersPage, Visitor, VoucherFormPage, VoucherPage,
+    AccountPage, Alert, Chrome, ControlRoomPage, DocsPage, EndPage, ErrorPage, FormText, FrontPage, Held, LoginPage, OrderPage,
+    OrderView, OrdersPage, RegisterPage, ReportPage, Room, Said, SaleView, SandboxPage, Series, ShopHead, ShopPage, Theme, Typed,
+    UsersPage, Visitor, VoucherFormPage, VoucherPage,
 };
 use crate::domain::ids::{Lane, OrderId, ShopId, UserId, VoucherId};
 use crate::domain::ledger::{Agreed, Tally};
@@ -24,7 +26,6 @@ use crate::service::figures::{Books, SaleFigures};
 use crate::service::reports::Report;
 use crate::service::rings::Sample;
 use crate::service::sales::Listed;
-use crate::store::{AuditLine, BuriedLetter, DeadLetter, LetterState, OutboxLine};
 
 pub(super) const EVIL: &str = "<script>alert(1)</script>";
 
@@ -165,6 +166,16 @@ fn figures(listed: &Listed, redis: i64, gate_known: bool) -> SaleFigures {
     SaleFigures { voucher: listed.voucher.id, state, books, gate, refused, waiting: Some(9), as_of: at("10:08:21") }
 }
 
+/// What people typed that is in Chinese whatever the reader's language.
+pub(super) fn typed() -> Vec<String> {
+    let of = |listed: &Listed| {
+        let fields = &listed.voucher.fields;
+        let rules: Vec<String> = fields.rules.lines().map(str::to_owned).collect();
+        [vec![fields.title.clone(), fields.sub_title.clone()], rules].concat()
+    };
+    vouchers().iter().flat_map(of).chain(["演示小馆", "示例区样板路 1 号"].map(str::to_owned)).collect()
+}
+
 type Pages = Vec<(String, String)>;
 
 fn buyer(lang: Lang, path: &str) -> Chrome {
@@ -273,11 +284,7 @@ fn order_pages(lang: Lang, pages: &mut Pages) {
     put(pages, "orders-empty", &OrdersPage::new(buyer(lang, "/orders"), &[], None));
 }
 
-fn admin_pages(lang: Lang, pages: &mut Pages) {
-    let vouchers = vouchers();
-    let rows = [(0, 33, true), (1, 129, true), (3, 0, false), (6, 9, true)];
-    let rows: Vec<_> = rows.into_iter().map(|(of, redis, known)| (of, figures(&vouchers[of], redis, known))).collect();
-    let view = |row: usize| SaleView { voucher: &vouchers[rows[row].0].voucher, figures: &rows[row].1 };
+fn series() -> Vec<Series> {
     let sample = |s: i64| Sample {
         at: at("10:00:00") + Duration::from_secs(s.unsigned_abs()),
         admitted: s,
@@ -287,8 +294,16 @@ fn admin_pages(lang: Lang, pages: &mut Pages) {
         left: 3,
         waiting: s % 7,
     };
-    let series = vec![Series { lane: Lane(0), samples: (0..500).map(sample).collect() }];
-    let (owed, log) = (owed(), log());
+    vec![Series { lane: Lane(0), samples: (0..500).map(sample).collect() }]
+}
+
+fn admin_pages(lang: Lang, pages: &mut Pages) {
+    let vouchers = vouchers();
+    let rows = [(0, 33, true), (1, 129, true), (3, 0, false), (6, 9, true)];
+    let rows: Vec<_> = rows.into_iter().map(|(of, redis, known)| (of, figures(&vouchers[of], redis, known))).collect();
+    let view = |row: usize| SaleView { voucher: &vouchers[rows[row].0].voucher, figures: &rows[row].1 };
+    let series = series();
+    let (owed, log) = (lists::owed(), lists::log());
     let room = Room {
         sales: (0..rows.len()).map(view).collect(),
         series: series.clone(),
@@ -320,8 +335,8 @@ fn admin_pages(lang: Lang, pages: &mut Pages) {
     let conflict = voucher(0, Some(view(0)), "").refused(StatusCode::CONFLICT, "VERSION_CONFLICT", &typed, 0);
     put(pages, "admin-voucher-conflict", &conflict);
     put(pages, "admin-end", &EndPage::new(admin(lang, "/admin/vouchers/10/end"), &vouchers[0].voucher));
-    lists(lang, pages, &vouchers[0].voucher, &rows[0].1);
-    letters(lang, pages);
+    lists::pages(lang, pages, &vouchers[0].voucher, &rows[0].1);
+    lists::letters(lang, pages);
     let report = |money_in, away, row: usize, sold_out_at| Report {
         voucher: vouchers[rows[row].0].voucher.clone(),
         figures: std::sync::Arc::new(rows[row].1.clone()),
@@ -362,83 +377,6 @@ fn admin_pages(lang: Lang, pages: &mut Pages) {
         ("stock", FieldError::OutOfRange { min: 0, max: 1_000_000 }),
     ]);
     put(pages, "voucher-invalid", &form(&typed, &errors));
-}
-
-fn owed() -> Vec<OutboxLine> {
-    let line = |id, kind: &str, attempts, done_at| OutboxLine {
-        id,
-        kind: kind.to_owned(),
-        dedupe_key: format!("{kind}:610467444359694349"),
-        voucher_id: Some(10),
-        payload: String::from("{}"),
-        attempts,
-        next_at: at("10:09:10").0,
-        done_at,
-    };
-    vec![line(3, "release", 0, None), line(2, "refund", 4, None), line(1, "new_kind", 1, Some(at("10:09:00").0))]
-}
-
-fn log() -> Vec<AuditLine> {
-    let line = |id, who: &str, action: &str, subject: &str, after: &str| AuditLine {
-        id,
-        who: who.to_owned(),
-        action: action.to_owned(),
-        subject: subject.to_owned(),
-        before: Some(String::from("{\"stockTotal\":1000}")),
-        after: Some(after.to_owned()),
-        created_at: at("10:03:12"),
-    };
-    vec![
-        line(3, "2", "sale.stock", "voucher 10", "{\"stockTotal\":2000}"),
-        line(2, "system", "payment.wrong_amount", "order 610467444359694349", EVIL),
-        line(1, "2", "new.action", "user 7", "{\"a\":[1]}"),
-    ]
-}
-
-fn lists(lang: Lang, pages: &mut Pages, voucher: &Voucher, figures: &SaleFigures) {
-    let c = |path: &str| admin(lang, path);
-    let orders: Vec<_> = orders().into_iter().map(|(_, order)| order).collect();
-    let path = "/admin/vouchers/10/orders";
-    let next = Some(String::from("610467444359694349"));
-    put(pages, "admin-orders", &ListPage::orders(c(path), voucher, &orders, "?status=PAID", next));
-    put(pages, "admin-orders-none", &ListPage::orders(c(path), voucher, &[], "", None));
-    put(pages, "admin-refusals", &ListPage::refusals(c("/admin/vouchers/10/refusals"), voucher, figures));
-    put(pages, "admin-stock", &ListPage::stock(c("/admin/vouchers/10/stock"), voucher, figures, &log()));
-    put(pages, "admin-outbox", &ListPage::outbox(c("/admin/outbox"), &owed(), false, None, Some(1)));
-    put(pages, "admin-outbox-all", &ListPage::outbox(c("/admin/outbox"), &owed(), true, None, None));
-    put(pages, "admin-outbox-sale", &ListPage::outbox(c("/admin/outbox"), &[], false, Some(10), None));
-    put(pages, "admin-log", &ListPage::audit_log(c("/admin/audit-log"), &log(), Some(1)));
-}
-
-fn letters(lang: Lang, pages: &mut Pages) {
-    let buried = |id, entry: &str, state| BuriedLetter {
-        id,
-        letter: DeadLetter {
-            stream_id: String::from("1-0"),
-            lane: Lane(0),
-            entry_json: entry.to_owned(),
-            reason: EVIL.to_owned(),
-        },
-        state,
-        created_at: at("10:05:36"),
-    };
-    let letters = [
-        buried(42, "{\"id\":\"610467457244596251\",\"userId\":\"13x\",\"epoch\":2}", LetterState::Open),
-        buried(41, EVIL, LetterState::Retried),
-        buried(40, "[]", LetterState::Discarded),
-    ];
-    let path = "/admin/dead-letters";
-    let page = |word: &str| {
-        let c = admin(lang, path);
-        let said = Said::of(&c, word);
-        LettersPage::new(c, &letters, 1, Some(40), said)
-    };
-    put(pages, "admin-letters", &page("retry"));
-    put(pages, "admin-letters-decided", &page("").decided());
-    put(pages, "admin-letters-stuck", &page("").stuck(EVIL));
-    put(pages, "admin-letters-busy", &page("").refused(StatusCode::SERVICE_UNAVAILABLE, "BUSY", 3));
-    put(pages, "admin-letters-none", &LettersPage::new(admin(lang, path), &[], 0, None, Said::default()));
-    put(pages, "admin-discard", &DiscardPage::new(admin(lang, "/admin/dead-letters/42/discard"), &letters[0]));
 }
 
 fn error_pages(lang: Lang, pages: &mut Pages) {

@@ -2,6 +2,9 @@
 //!
 //! Every queue is bounded. A socket that does not read fast enough is closed rather than waited for.
 
+mod roll;
+pub use roll::{Listener, Roll};
+
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -88,6 +91,8 @@ impl Drop for Socket {
 struct Entry {
     user: Option<UserId>,
     session: Option<String>,
+    since: Millis,
+    desk: bool,
     watched: HashSet<VoucherId>,
     messages: mpsc::Sender<ToSocket>,
     closing: watch::Sender<Option<Closing>>,
@@ -234,7 +239,8 @@ impl Hub {
             watched.ids.push(id);
             watched.look_at = Millis(0);
         }
-        let entry = Entry { user, session, watched: HashSet::new(), messages: messages_in, closing: closing_in };
+        let (since, watched) = (self.clock.now(), HashSet::new());
+        let entry = Entry { user, session, since, desk: false, watched, messages: messages_in, closing: closing_in };
         registry.sockets.insert(id, entry);
         drop(registry);
         Socket { id, hub: self.clone(), messages, closing }
