@@ -58,6 +58,8 @@ pub enum Prospect {
     NoSale,
     /// Its epoch is newer than the database's, which went back: it can neither be saved nor discarded now.
     Newer,
+    /// Its number has a row already: it can only be closed, and nothing else changes.
+    HasARow,
     /// It names no order: it can only be closed.
     Unreadable,
 }
@@ -90,10 +92,13 @@ impl DeadLetters {
         self.store.dead_letter(id).await?.ok_or(LetterError::NotFound)
     }
 
-    /// What a decision about this letter would do now. Three reads by primary key at most; the decision itself looks again.
+    /// What a decision about this letter would do now. A few reads by primary key at most; the decision itself looks again.
     pub async fn prospect(&self, letter: &BuriedLetter) -> Result<Prospect, ServiceError> {
         let Some(entry) = buried_entry(&letter.letter.entry_json) else { return Ok(Prospect::Unreadable) };
         let Some(sale) = self.store.sale(entry.voucher).await? else { return Ok(Prospect::NoSale) };
+        if self.store.order(entry.order).await?.is_some() {
+            return Ok(Prospect::HasARow);
+        }
         Ok(match sale.epoch.cmp(&entry.epoch) {
             Ordering::Greater => Prospect::Lost,
             Ordering::Less => Prospect::Newer,

@@ -134,7 +134,10 @@ async fn a_dead_letter_promises_only_what_a_decision_does() {
     let id = app.app.services.store.dead_letters(None, 10).await.unwrap()[3].id;
     let question = page(&app, &admin, &format!("/admin/dead-letters/{id}/discard")).await;
     assert!(question.contains("no unit returns, nobody is told") && !question.contains("return the unit"), "{question}");
-    let cookie = format!("seckill_session={}", admin.token);
+    let cookie = format!("seckill_session={}; lang=en", admin.token);
+    let retried = app.http.form(Some(&cookie), &format!("/admin/dead-letters/{id}/retry"), "").await;
+    assert_eq!(retried.status, 409, "whoever tries it all the same is told");
+    assert!(retried.text().contains("There is no voucher 999999") && retried.text().contains("can only be discarded"));
     assert_eq!(app.http.form(Some(&cookie), &format!("/admin/dead-letters/{id}/discard"), "").await.status, 303);
     app.app.services.releases.apply_due().await.unwrap();
     assert_eq!(app.app.services.store.tally(voucher).await.unwrap().unwrap(), before);

@@ -58,6 +58,7 @@ fn why(prospect: Prospect) -> (&'static str, &'static str) {
         Prospect::Nobody => ("letter-why-nobody", "discard-why-nobody"),
         Prospect::NoSale => ("letter-why-no-sale", "discard-why-no-sale"),
         Prospect::Newer => ("letter-why-newer", "letter-why-newer"),
+        Prospect::HasARow => ("letter-why-row", "discard-why-row"),
         Prospect::Unreadable => ("letter-why-unreadable", "discard-why-unreadable"),
     }
 }
@@ -82,7 +83,7 @@ fn letter(c: &Chrome, (buried, prospect): &Decidable) -> Letter {
         discard: *prospect != Prospect::Newer,
         why: c.t(why(*prospect).0),
         question: match prospect {
-            Prospect::NoSale | Prospect::Unreadable => "discard-title-unreadable",
+            Prospect::NoSale | Prospect::HasARow | Prospect::Unreadable => "discard-title-unreadable",
             _ => "discard-title",
         },
         discard_why: c.t(why(*prospect).1),

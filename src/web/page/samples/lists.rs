@@ -173,7 +173,7 @@ const REASONS: &[&str] = &[
 ];
 
 pub(super) fn letters(lang: Lang, pages: &mut Pages) {
-    use Prospect::{Lost, Newer, NoSale, Nobody, Unreadable, Whole};
+    use Prospect::{HasARow, Lost, Newer, NoSale, Nobody, Unreadable, Whole};
     let buried = |id, entry: &str, reason: &str, state| BuriedLetter {
         id,
         letter: DeadLetter {
@@ -201,7 +201,7 @@ pub(super) fn letters(lang: Lang, pages: &mut Pages) {
     put(pages, "admin-letters-stuck", &page("").stuck("no voucher 9"));
     put(pages, "admin-letters-busy", &page("").refused(StatusCode::SERVICE_UNAVAILABLE, "BUSY", 3));
     put(pages, "admin-letters-none", &LettersPage::new(admin(lang, path), &[], 0, None, Said::default()));
-    let prospects = [Whole, Lost, Nobody, NoSale, Newer, Unreadable];
+    let prospects = [Whole, Lost, Nobody, NoSale, Newer, HasARow, Unreadable];
     let each = |(i, reason): (usize, &&str)| {
         (buried(i64::try_from(i).unwrap(), "{}", reason, LetterState::Open), prospects[i % prospects.len()])
     };
