@@ -43,6 +43,7 @@ pub struct Standing {
 }
 
 /// Makes and lists vouchers and sales.
+#[derive(Clone)]
 pub struct Sales {
     /// The truth.
     pub store: Store,
@@ -88,17 +89,29 @@ impl Sales {
         voucher: &NewVoucher,
         sale: &NewSale,
     ) -> Result<VoucherId, ServiceError> {
-        let (id, fresh) = self.save(by, key, voucher, Some(sale)).await?;
-        if fresh {
-            match self.rebuilds.rebuild(id, 0).await {
-                Ok(Rebuilt::Open(_)) => {}
-                Ok(other) => tracing::info!(voucher.id = %id, ?other, "the reconciler loads this sale"),
-                // The sale is saved: the merchant's answer must not say otherwise.
-                Err(error) => tracing::warn!(voucher.id = %id, %error, "the gate cannot be loaded now; the reconciler will"),
+        let (this, key, voucher, sale) = (self.clone(), key.map(ToOwned::to_owned), voucher.clone(), *sale);
+        // A task of its own: a browser drops its first post when it is clicked twice, and a sale that is saved must not stay
+        // without a gate because of it.
+        let work = async move {
+            let (id, fresh) = this.save(by, key.as_deref(), &voucher, Some(&sale)).await?;
+            if fresh {
+                this.load(id).await;
             }
-            self.tell(id).await;
+            Ok(id)
+        };
+        let done = self.rebuilds.shutdown.spawn(work).await;
+        done.unwrap_or_else(|error| Err(ServiceError::Internal(error.to_string())))
+    }
+
+    /// Opens the gate of a new sale and tells everybody of it.
+    async fn load(&self, id: VoucherId) {
+        match self.rebuilds.rebuild(id, 0).await {
+            Ok(Rebuilt::Open(_)) => {}
+            Ok(other) => tracing::info!(voucher.id = %id, ?other, "the reconciler loads this sale"),
+            // The sale is saved: the merchant's answer must not say otherwise.
+            Err(error) => tracing::warn!(voucher.id = %id, %error, "the gate cannot be loaded now; the reconciler will"),
         }
-        Ok(id)
+        self.tell(id).await;
     }
 
     /// Every instance reads the sales again.

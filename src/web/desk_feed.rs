@@ -1,4 +1,4 @@
-//! What a socket in the control room hears: once a second the parts of its page that read differently by now, drawn by the
+//! What a socket in the control room hears: twice a second the parts of its page that read differently by now, drawn by the
 //! same templates as the page itself.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::web::session::SessionUser;
 use crate::web::state::AppState;
 
 /// Between two looks.
-pub const EVERY: Duration = Duration::from_secs(1);
+pub const EVERY: Duration = Duration::from_millis(500);
 /// How long one may take before this second is left out.
 const WITHIN: Duration = Duration::from_secs(3);
 /// How long a reader is believed to be an admin still. His requests are asked about each time; a socket that is open asks nothing.

@@ -29,7 +29,7 @@ pub enum Look {
 }
 
 /// How old a figure may be for those who watch: of a sale that is on or comes, and of one that is over, where little happens.
-const ON: Duration = Duration::from_millis(500);
+const ON: Duration = Duration::from_millis(150);
 const OVER: Duration = Duration::from_secs(15);
 
 impl Look {

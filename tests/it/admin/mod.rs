@@ -1,6 +1,7 @@
 //! The control room's API: who may, what each action does, and that its numbers are the database's.
 
 mod actions;
+mod feeds;
 mod figures;
 mod letters;
 mod lists;

@@ -5,11 +5,15 @@ mod axe;
 mod buying;
 mod desk;
 mod form;
+mod hands;
 mod keyboard;
 mod pages;
 mod state;
 mod text;
+mod times;
+mod trouble;
 mod walks;
+mod weight;
 
 use seckill::domain::ids::{UserId, VoucherId};
 use seckill::domain::order::{Order, Status};

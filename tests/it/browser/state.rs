@@ -1,19 +1,10 @@
-//! A card that changes by itself: on the server's time, and when the sale is sold out, paused, resumed or over.
+//! What changes by itself: a card whose sale is sold out, paused, resumed or over, and a page that has to be read anew.
 
 use seckill::domain::ids::VoucherId;
 
-use super::{CREATED, button, card, only_order};
+use super::{CREATED, button, card};
 use crate::support::app::TestApp;
 use crate::support::browser::{Browser, Script};
-
-/// The reader's own clock is wrong by two hours, in either direction.
-fn wrong_clock(hours: i32) -> String {
-    format!(
-        "(() => {{ const Real = Date, shift = {hours} * 3600000; globalThis.Date = class extends Real {{ \
-         constructor(...a) {{ a.length ? super(...a) : super(Real.now() + shift); }} \
-         static now() {{ return Real.now() + shift; }} }}; }})()"
-    )
-}
 
 /// Pauses or resumes as the books and the gate know it, and tells everybody.
 pub(super) async fn pause(app: &TestApp, voucher: VoucherId, paused: bool) {
@@ -24,57 +15,6 @@ pub(super) async fn pause(app: &TestApp, voucher: VoucherId, paused: bool) {
     tx.commit().await.unwrap();
     assert!(services.gate.set_paused(voucher, sale.epoch, paused).await.unwrap());
     services.sales.tell(voucher).await;
-}
-
-async fn the_button_wakes_up_at_begin_on_the_servers_time(hours: i32) {
-    let app = TestApp::start().await;
-    let buyer = app.buyer().await;
-    let browser = Browser::open(&app.base, Script::On).await;
-    browser.before_each_page(&wrong_clock(hours)).await;
-    browser.become_user(&buyer).await;
-    let long = app.sale(5).await;
-    let soon = app.sale_between(5, 4_000, 3_600_000).await;
-    let begin = app.app.services.store.sale(soon).await.unwrap().unwrap().begin.0;
-    browser.go(&format!("/shop/{}", app.shop)).await;
-    let off = browser.js("Date.now()").await.as_i64().unwrap() - app.clock.now().0;
-    assert!((off - i64::from(hours) * 3_600_000).abs() < 60_000, "the reader's clock is right: {off}");
-    // What the page believes lies between two readings of the server's clock, give or take the fifth of a second that it may err.
-    browser.reads("[data-connection]", "实时更新中").await;
-    let before = app.clock.now().0;
-    let believed = browser
-        .promised("import(document.querySelector('script[type=module]').src.replace('app.js', 'clock.js')).then(m => Math.round(m.now()))")
-        .await;
-    let (believed, after) = (believed.as_i64().unwrap(), app.clock.now().0);
-    assert!((before - 200..=after + 200).contains(&believed), "{} ms off", believed - before);
-    let left = browser.text(&format!("{} time[data-countdown]", card(long))).await;
-    assert!(["01:00:00", "59:5", "59:4"].iter().any(|t| left.starts_with(t)), "an hour is left, not {left}");
-
-    assert_eq!(browser.attr(&card(soon), "data-state").await, "soon");
-    assert!(!browser.find(&button(soon)).await.is_enabled().await.unwrap());
-    browser.js("(window.stayed = true)").await;
-    browser.find(&format!("{}:enabled", button(soon))).await;
-    let woke = app.clock.now().0;
-    assert!(woke >= begin, "{} ms too early", begin - woke);
-    assert!(woke < begin + 2_000, "{} ms too late", woke - begin);
-    assert_eq!(browser.attr(&card(soon), "data-state").await, "open");
-    assert_eq!(browser.js("window.stayed").await, true);
-    browser.click(&button(soon)).await;
-    browser.find(CREATED).await;
-    let left = browser.text("time[data-countdown]").await;
-    assert!(left.starts_with("14:") || left == "15:00", "a quarter of an hour to pay, not {left}");
-    only_order(&app, buyer.id).await;
-    browser.close().await;
-    app.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_button_wakes_up_in_time_for_a_clock_that_is_two_hours_fast() {
-    the_button_wakes_up_at_begin_on_the_servers_time(2).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_button_wakes_up_in_time_for_a_clock_that_is_two_hours_slow() {
-    the_button_wakes_up_at_begin_on_the_servers_time(-2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

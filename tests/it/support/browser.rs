@@ -234,6 +234,11 @@ impl Browser {
         self.devtools("Emulation.setDeviceMetricsOverride", size).await;
     }
 
+    /// From here on the browser lives in this time zone.
+    pub async fn in_zone(&self, zone: &str) {
+        self.devtools("Emulation.setTimezoneOverride", json!({ "timezoneId": zone })).await;
+    }
+
     /// What the console said since the last call: errors, warnings and violations of the content policy.
     pub async fn complaints(&self) -> Vec<String> {
         let log = self.driver().browser_log().await.unwrap();
