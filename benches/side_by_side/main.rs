@@ -12,6 +12,7 @@ mod drain;
 mod empty;
 mod growth;
 mod load;
+mod logins;
 mod machine;
 mod plot;
 mod raw_evalsha;
@@ -55,7 +56,7 @@ struct Options {
     /// Where BENCHMARKS.md and benchmarks/ are written
     #[arg(long, env = "SECKILL_BENCH_OUT", default_value = "docs")]
     out: PathBuf,
-    /// Only these parts, separated by commas: decisions, times, saved, drain, cpu, memory, growth
+    /// Only these parts, separated by commas: decisions, times, saved, drain, cpu, memory, logins, growth
     #[arg(long, env = "SECKILL_BENCH_ONLY", value_delimiter = ',')]
     only: Vec<String>,
     /// Be one of the designs
@@ -130,6 +131,10 @@ async fn measure(options: &Options) -> anyhow::Result<()> {
     if wanted("memory") {
         let done = Box::pin(resident::measure(&settings, &mut report)).await;
         report.outcome("memory", done);
+    }
+    if wanted("logins") {
+        let done = Box::pin(logins::measure(&settings, &mut report)).await;
+        report.outcome("logins", done);
     }
     if wanted("growth") {
         let done = Box::pin(growth::measure(&settings, &mut report)).await;

@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use crate::shop::Shop;
 
 /// Megabytes that a process has in memory.
-fn resident_mb(process: u32) -> anyhow::Result<f64> {
+pub fn resident_mb(process: u32) -> anyhow::Result<f64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
     let kb: f64 = line.trim().trim_end_matches("kB").trim().parse()?;

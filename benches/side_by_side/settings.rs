@@ -41,6 +41,12 @@ pub struct Settings {
     pub pushed_orders: usize,
     /// Sockets that are only held open.
     pub sockets: usize,
+    /// Clicks of a run beside which a crowd logs in.
+    pub beside_clicks: usize,
+    /// How many of them a second.
+    pub beside_rate: u32,
+    /// Who logs in beside them, again and again.
+    pub logins: usize,
     /// Buyers, growing.
     pub growth_buyers: Vec<usize>,
     /// Connections, growing.
@@ -68,6 +74,9 @@ impl Settings {
                 listeners: 1000,
                 pushed_orders: 8000,
                 sockets: 10_000,
+                beside_clicks: 10_000,
+                beside_rate: 1000,
+                logins: 500,
                 growth_buyers: vec![1000, 10_000, 50_000, 200_000],
                 growth_connections: vec![10, 100, 1000, 10_000],
                 growth_sales: vec![1, 10, 100, 1000],
@@ -86,6 +95,9 @@ impl Settings {
                 listeners: 20,
                 pushed_orders: 400,
                 sockets: 100,
+                beside_clicks: 400,
+                beside_rate: 400,
+                logins: 20,
                 growth_buyers: vec![100, 2000],
                 growth_connections: vec![10, 100],
                 growth_sales: vec![1, 10],

@@ -9,6 +9,7 @@ use crate::domain::user::{BadField, NickName, Phone, User};
 use crate::domain::voucher::{FieldError, FieldErrors};
 use crate::service::change::WRITER_WITHIN;
 use crate::service::passwords::{PasswordError, Passwords};
+use crate::service::rush::Rush;
 use crate::store::{Store, StoreError};
 
 /// Why a use case about a person did not work.
@@ -91,9 +92,9 @@ fn check<T>(errors: &mut FieldErrors, field: &'static str, read: Result<T, BadFi
 }
 
 impl Users {
-    /// Takes the time of one password hash.
-    pub fn new(store: Store, clock: Clock) -> Result<Self, UserError> {
-        Ok(Self { store, clock, passwords: Passwords::new()? })
+    /// Takes the time of one password hash. Passwords are checked more slowly while `rush` goes on.
+    pub fn new(store: Store, clock: Clock, rush: &Rush) -> Result<Self, UserError> {
+        Ok(Self { store, clock, passwords: Passwords::new(rush)? })
     }
 
     /// Makes a user.
@@ -129,6 +130,10 @@ impl Users {
     /// # Errors
     /// `BadCredentials`, also for a disabled user and one without a password.
     pub async fn login(&self, phone: &Phone, password: &str) -> Result<Entry, UserError> {
+        // Before the books are asked: whether the phone is known or not, a crowd hears it as early as it can.
+        if self.passwords.is_crowded() {
+            return Err(PasswordError::Crowded.into());
+        }
         let (user, hash) = self.store.user_by_phone(phone).await?.map_or((None, None), |c| (Some(c.user), c.password_hash));
         // Longer than any password of ours: not worth the work, and no secret.
         let possible = password.len() <= 512;
