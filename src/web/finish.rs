@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, REFERER,
-    REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION,
+    REFERER, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, Version};
@@ -62,7 +62,16 @@ pub async fn finish(State(state): State<AppState>, request: Request, next: Next)
     let pays_elsewhere = state.money.sandbox.is_none() && seen.uri.path().starts_with("/orders/");
     let policy = if pays_elsewhere { POLICY_OF_ORDERS } else { POLICY };
     protect(&state, is_api(seen.uri.path()), policy, response.headers_mut());
+    hang_up_on_excess(&mut response);
     response
+}
+
+/// Who sends more than is read hears that the connection ends: whatever he has not sent yet would be taken for his next request, and a
+/// client that keeps connections would put its own next one on a connection that is about to close.
+pub fn hang_up_on_excess(response: &mut Response) {
+    if response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
 }
 
 /// Why a head is not looked at any further; none: it is.
@@ -73,6 +82,17 @@ pub fn unfit(version: Version, uri: &Uri, headers: &HeaderMap) -> Option<Problem
     }
     // Whoever leaves it out is no browser, and what it asks could be understood in two ways.
     if version == Version::HTTP_11 && !headers.contains_key(HOST) {
+        return Some(Problem::Malformed);
+    }
+    // The address names a host too, and another one: which of them a proxy looked at, nobody knows.
+    if let Some(authority) = uri.authority()
+        && headers.get(HOST).is_some_and(|host| host.as_bytes() != authority.as_str().as_bytes())
+    {
+        return Some(Problem::Malformed);
+    }
+    // Where a body ends is said in one way here; what else it was folded into, nobody would unfold.
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    if codings.next().is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"chunked")) || codings.next().is_some() {
         return Some(Problem::Malformed);
     }
     if let Some(whole) = uri.path_and_query() {

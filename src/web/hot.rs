@@ -74,6 +74,7 @@ async fn around<F: Future<Output = Response>>(state: &AppState, request: Request
         response = reply::problem(&problem, lang, number);
     }
     finish::protect(state, true, finish::POLICY, response.headers_mut());
+    finish::hang_up_on_excess(&mut response);
     observe::record(method, PATH, response.status().as_u16(), began.elapsed().as_secs_f64());
     response.headers_mut().insert(request_id::HEADER, number);
     response

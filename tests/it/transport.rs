@@ -78,6 +78,18 @@ async fn a_head_without_a_host_or_with_two_or_too_large_is_refused() {
         ("a NUL", get("Host: x\r\nX-A: a\0b\r\n"), &[400]),
         ("an unknown coding", get("Host: x\r\nTransfer-Encoding: xchunked\r\n"), &[400, 501]),
         ("a sign in the length", get("Host: x\r\nContent-Length: +5\r\n"), &[400]),
+        ("a coding before the last one", get("Host: x\r\nTransfer-Encoding: gzip, chunked\r\n"), &[400]),
+        ("one coding twice", get("Host: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"), &[400]),
+        (
+            "an address with its own host",
+            String::from("GET http://x/healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+            &[200],
+        ),
+        (
+            "an address with another host",
+            String::from("GET http://y/healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+            &[400],
+        ),
         ("two lengths", get("Host: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n"), &[400]),
         ("a large header", get(&format!("Host: x\r\nX-A: {long}\r\n")), &[431]),
         ("20 KB of headers", get(&format!("Host: x\r\nX-A: {}\r\n", &long[..20_000])), &[431]),
@@ -121,6 +133,47 @@ async fn bodies_have_a_size_a_kind_and_methods_a_list() {
             assert_eq!(answer.status, 405, "{method} {path}");
             assert!(!answer.header("allow").is_empty(), "{method} {path}");
         }
+    }
+    app.finish().await;
+}
+
+/// A refusal does not wait for the body. What is left of it is thrown away, or the connection ends; it is never the next request.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_read_of_a_body_never_becomes_a_request() {
+    let app = TestApp::start().await;
+    let buyer = app.buyer().await;
+    let inner = "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n";
+    let next = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let (length, filled) = (inner.len(), format!("{}{inner}", "a".repeat(17 * 1024)));
+    let chunked = |text: &str| format!("{:x}\r\n{text}\r\n0\r\n\r\n", text.len());
+    let (buy, evil) = ("/api/voucher-order/seckill/1", "Origin: https://evil.example\r\n");
+    let (form, json) = ("Content-Type: application/x-www-form-urlencoded\r\n", "Content-Type: application/json\r\n");
+    let token = format!("Authorization: {}\r\n{json}", buyer.token);
+    // The path, its headers, how the body is sent, what is sent of it; the answer, and whether another one may follow.
+    let cases = [
+        ("/login", format!("{evil}{form}Content-Length: {length}"), inner.to_owned(), 403, true),
+        ("/login", format!("{evil}{form}Transfer-Encoding: chunked"), chunked(inner), 403, true),
+        (buy, format!("{evil}Content-Length: {length}"), inner.to_owned(), 403, true),
+        (buy, format!("Content-Length: {length}"), inner.to_owned(), 401, true),
+        ("/nowhere", format!("Content-Length: {length}"), inner.to_owned(), 404, true),
+        // Announced and not sent: whatever comes next on the line would be read as the rest of it.
+        ("/login", format!("{evil}{form}Content-Length: 9000"), inner.to_owned(), 403, false),
+        (buy, String::from("Content-Length: 9000"), inner.to_owned(), 401, false),
+        // More than is read: the answer says that the connection ends, and it does.
+        ("/login", format!("{form}Content-Length: {}", filled.len()), filled.clone(), 413, false),
+        ("/api/user/login", format!("{json}Transfer-Encoding: chunked"), chunked(&filled), 413, false),
+        (buy, format!("{token}Content-Length: {}", filled.len()), filled.clone(), 413, false),
+        (buy, format!("{token}Transfer-Encoding: chunked"), chunked(&filled), 413, false),
+        ("/api/payment/callback", String::from("Content-Length: 70000"), inner.to_owned(), 413, false),
+    ];
+    for (path, headers, body, expected, may_go_on) in cases {
+        let request = format!("POST {path} HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n{body}{next}");
+        let answer = raw(&app, request.as_bytes()).await;
+        let statuses: Vec<u16> = answer.split("HTTP/1.1 ").skip(1).map(|a| a[..3].parse().unwrap()).collect();
+        let fits = if may_go_on { statuses == [expected, 200] } else { statuses == [expected] };
+        assert!(fits, "{path} {headers}: {statuses:?}");
+        let says_so = answer.to_ascii_lowercase().contains("connection: close");
+        assert!(expected != 413 || says_so, "{path} {headers}: {answer}");
     }
     app.finish().await;
 }

@@ -14,7 +14,7 @@ use crate::support::socket::Socket;
 
 /// Who may call a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+pub enum Role {
     /// Everybody, also without a session.
     Anyone,
     /// Whoever is logged in; of things that belong to somebody, only their owner.
@@ -26,7 +26,7 @@ enum Role {
 }
 
 /// Every route of the shop. `/metrics` is for this machine besides, which its own test holds.
-const ROUTES: &[(&str, &str, Role)] = &[
+pub const ROUTES: &[(&str, &str, Role)] = &[
     ("GET", "/", Anyone),
     ("GET", "/account", User),
     ("POST", "/account/password", User),
@@ -131,7 +131,7 @@ const ROUTES: &[(&str, &str, Role)] = &[
 ];
 
 /// A path of the template that names nothing that is there.
-fn path_of(template: &str) -> String {
+pub fn path_of(template: &str) -> String {
     let parts = template.split('/').map(|part| match part {
         "{*path}" => "0/app.css",
         part if part.starts_with('{') => "987654321",

@@ -71,7 +71,13 @@ const ROWS: &[(&str, Held)] = &[
             "two_hundred_guesses_are_limited_whatever_address_they_claim_and_the_owner_gets_in",
         ]),
     ),
-    ("S13", Yes(&["an_unknown_phone_and_a_wrong_password_look_and_last_alike"])),
+    (
+        "S13",
+        Yes(&[
+            "an_unknown_phone_and_a_wrong_password_look_and_last_alike",
+            "an_unknown_phone_that_is_answered_without_a_hash_is_noticed",
+        ]),
+    ),
     ("S14", No),
     ("S15", Yes(&["passwords_have_a_length_and_no_other_rule_and_nothing_is_cut_off"])),
     ("S16", Partly(&["hashes_have_the_recommended_cost_and_a_salt_of_their_own"])),
@@ -95,7 +101,7 @@ const ROWS: &[(&str, Held)] = &[
         ]),
     ),
     ("S24", Yes(&["fields_that_nobody_asks_for_change_nothing"])),
-    ("S25", Yes(&["real_answers_are_as_described"])),
+    ("S25", Yes(&["real_answers_are_as_described", "no_answer_holds_a_hash_or_anything_of_another_user"])),
     ("S26", Yes(&["who_is_no_admin_any_more_is_refused_with_his_next_request_and_his_control_room_falls_silent"])),
     (
         "S27",
@@ -104,7 +110,15 @@ const ROWS: &[(&str, Held)] = &[
             "the_begin_belongs_to_the_sale_and_the_end_does_not_on_the_page_and_at_the_gate",
         ]),
     ),
-    ("S28", Yes(&["every_pair_of_actions_each_twice_goes_as_the_state_machine_says"])),
+    (
+        "S28",
+        Yes(&[
+            "every_pair_of_actions_each_twice_goes_as_the_state_machine_says",
+            "a_queued_order_cannot_be_cancelled_or_paid_yet",
+            "a_paid_order_has_its_code_and_is_seen_paid_on_every_tab",
+            "a_refund_is_an_admins_alone_sends_the_money_back_once_and_voids_code_and_credits",
+        ]),
+    ),
     ("S29", Partly(&["a_forged_request_is_refused_whatever_header_it_carries"])),
     ("S30", Yes(&["a_bearer_call_needs_no_page_and_no_foreign_page_may_read_an_answer"])),
     (
@@ -191,13 +205,14 @@ const ROWS: &[(&str, Held)] = &[
         ]),
     ),
     ("S51", Yes(&["a_purchase_limit_counts_users_and_stands_in_nobody_elses_way"])),
-    ("S52", Yes(&["bodies_have_a_size_a_kind_and_methods_a_list"])),
+    ("S52", Yes(&["bodies_have_a_size_a_kind_and_methods_a_list", "what_is_not_read_of_a_body_never_becomes_a_request"])),
     ("S53", Yes(&["silent_slow_and_trickling_clients_are_dropped_and_others_are_served_meanwhile"])),
     (
         "S54",
         Partly(&[
             "a_head_without_a_host_or_with_two_or_too_large_is_refused",
             "broken_heads_get_a_status_or_a_closed_connection",
+            "what_is_not_read_of_a_body_never_becomes_a_request",
         ]),
     ),
     ("S55", Yes(&["a_line_end_in_a_parameter_never_becomes_a_header"])),

@@ -1,9 +1,11 @@
 //! What pages give away, and what reaches a header or a page from somebody's text.
 
 use http::Method;
+use seckill::payment_provider::signature::SigningKeys;
 use serde_json::json;
 
 use crate::support::app::TestApp;
+use crate::support::until;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bearer_call_needs_no_page_and_no_foreign_page_may_read_an_answer() {
@@ -55,6 +57,60 @@ async fn no_page_holds_the_session_that_asked_for_it() {
         let text = app.http.get_as(&admin.token, call).await.text();
         assert!(!text.contains(&admin.token) && !text.contains("password") && !text.contains("argon2"), "{call}: {text}");
     }
+    app.finish().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_answer_holds_a_hash_or_anything_of_another_user() {
+    let app = TestApp::with("--payment-secret", "whsec_c2Vja2lsbCB0ZXN0cyBzaWduIHdpdGggdGhpcyE=").start().await;
+    let (voucher, buyer, admin) = (app.sale(5).await, app.buyer().await, app.admin().await);
+    // Somebody else with everything that a person can have here: a name, a phone, an order, a code.
+    let account = json!({"phone": "13577776666", "password": "korrekt pferd", "nickName": "Fremder Name"});
+    let other = app.http.json(None, "/api/user/register", &account).await.data().as_str().unwrap().to_owned();
+    let buy = format!("/api/voucher-order/seckill/{voucher}");
+    let theirs = app.admitted(&app.http.post_as(&other, &buy).await);
+    let own = app.admitted(&app.buy(&buyer, voucher).await);
+    app.settled().await;
+    let (keys, now) =
+        ("whsec_c2Vja2lsbCB0ZXN0cyBzaWduIHdpdGggdGhpcyE=".parse::<SigningKeys>().unwrap(), app.clock.now().0 / 1000);
+    let notice = json!({"type": "payment.succeeded", "data": {"orderId": theirs, "transactionId": "t-fremd", "amount": 4900}});
+    let (body, at) = (notice.to_string(), now.to_string());
+    let signature = keys.sign("e-1", now, body.as_bytes());
+    let headers = [("webhook-id", "e-1"), ("webhook-timestamp", at.as_str()), ("webhook-signature", signature.as_str())];
+    assert_eq!(app.http.send(Method::POST, "/api/payment/callback", &headers, body).await.status, 200);
+    let mut code = String::new();
+    until("the code is there", std::time::Duration::from_secs(10), async || {
+        let order = app.http.get_as(&other, &format!("/api/voucher-order/{theirs}")).await.data();
+        order["couponCode"].as_str().unwrap_or_default().clone_into(&mut code);
+        !code.is_empty()
+    })
+    .await;
+
+    let mut read = 0;
+    for (who, is_admin) in [(None, false), (Some(&buyer), false), (Some(&admin), true)] {
+        for (_, template, _) in super::may::ROUTES.iter().filter(|(method, ..)| *method == "GET") {
+            let id = if template.contains("order") {
+                own.0
+            } else if template.contains("shop") {
+                app.shop.0
+            } else {
+                voucher.0
+            };
+            let path = super::may::path_of(template).replace("987654321", &id.to_string());
+            let cookie = who.map(|b| format!("seckill_session={}", b.token));
+            let answer = if template.starts_with("/ws") { continue } else { app.http.page(cookie.as_deref(), &path).await };
+            let text = format!("{:?} {}", answer.headers, String::from_utf8_lossy(&answer.body));
+            for never in ["$argon2", "password_hash", "passwordHash", other.as_str(), buyer.token.as_str(), "whsec_"] {
+                assert!(!text.contains(never), "{never} in {path} for {who:?}");
+            }
+            // An admin may see who bought; nobody else anything of anybody.
+            let foreign = ["Fremder Name", "13577776666", "t-fremd", code.as_str(), &theirs.to_string()];
+            let told: Vec<_> = foreign.into_iter().filter(|word| text.contains(word)).collect();
+            assert!(is_admin || told.is_empty(), "{told:?} in {path} for {who:?}");
+            read += usize::from(answer.status == 200);
+        }
+    }
+    assert!(read > 60, "{read}");
     app.finish().await;
 }
 
