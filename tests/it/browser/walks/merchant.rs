@@ -193,6 +193,9 @@ async fn decides_letters(walk: &Walk<'_>, voucher: VoucherId) {
     browser.says("[data-list]", &walk.t("kind-release")).await;
     app.app.services.releases.apply_due().await.unwrap();
     walk.done("see what is owed");
+    for list in ["/admin/seconds", "/admin/sockets", "/admin/waiting"] {
+        walk.go(list).await;
+    }
     walk.go(&format!("/admin/vouchers/{voucher}/orders")).await;
     for chip in ["status-pending", "status-failed"] {
         browser.says("[data-list]", &walk.t(chip)).await;

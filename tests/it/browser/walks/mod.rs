@@ -16,7 +16,7 @@ use crate::support::app::TestApp;
 use crate::support::browser::{Browser, Script};
 
 /// Pages, by who walks there.
-const PAGES: [(Who, &str); 23] = [
+const PAGES: [(Who, &str); 26] = [
     (Who::Shopper, "/"),
     (Who::Shopper, "/shop/{id}"),
     (Who::Shopper, "/login"),
@@ -39,7 +39,10 @@ const PAGES: [(Who, &str); 23] = [
     (Who::Merchant, "/admin/audit-log"),
     (Who::Merchant, "/admin/dead-letters"),
     (Who::Merchant, "/admin/dead-letters/{id}/discard"),
+    (Who::Merchant, "/admin/seconds"),
+    (Who::Merchant, "/admin/sockets"),
     (Who::Merchant, "/admin/users"),
+    (Who::Merchant, "/admin/waiting"),
 ];
 
 /// What is done, by whom, and the form that does it; without one it is seen on pages alone.
