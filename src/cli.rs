@@ -15,7 +15,6 @@ use crate::domain::password::check_password;
 use crate::domain::user::{NickName, Phone};
 use crate::load::{LoadArgs, watch::WatchArgs};
 use crate::service::ServiceError;
-use crate::service::rush::Rush;
 use crate::service::users::{Registration, Users};
 
 /// A flash-sale voucher shop: sells each unit once, loses nobody's place, and says so truthfully.
@@ -207,7 +206,7 @@ async fn user_add(args: &DataArgs, phone: &str, name: Option<&str>, admin: bool)
     name.map(NickName::parse).transpose()?;
     let password = read_password()?;
     check_password(&password)?;
-    let users = Users::new(app::open_store(args).await?, Clock::default(), &Rush::default())?;
+    let users = Users::new(app::open_store(args).await?, Clock::default())?;
     let typed = Registration { phone: phone.to_owned(), password: password.into(), nick_name: name.map(str::to_owned), admin };
     let user = users.register(typed).await?;
     say(&format!("user {}", user.id));

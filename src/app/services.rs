@@ -27,7 +27,6 @@ use crate::service::purchase::Purchase;
 use crate::service::rebuild::Rebuilds;
 use crate::service::reconcile::Nudge;
 use crate::service::release::Releases;
-use crate::service::rush::Rush;
 use crate::service::sale_index::SaleIndex;
 use crate::service::sales::Sales;
 use crate::service::users::Users;
@@ -107,14 +106,12 @@ impl Services {
             lanes,
         };
         let ids = IdSource::start(redis.clone(), clock.clone(), Arc::new(SqlBlocks(store.clone())), shutdown);
-        let rush = Rush::default();
         let purchase = Purchase {
             index: index.clone(),
             batcher: Batcher::new(gate.clone(), ids.clone(), args.backlog, shutdown.clone()),
             gate: gate.clone(),
             tickets: tickets.clone(),
             nudge: nudge.clone(),
-            rush: rush.clone(),
             clock: clock.clone(),
         };
         let orders = Orders::new(store.clone(), gate.clone(), queue.clone(), index.clone(), tickets, clock.clone(), lanes);
@@ -157,7 +154,7 @@ impl Services {
             place,
             releases,
             audit: Audit { store: store.clone(), gate: gate.clone(), queue: queue.clone(), clock: clock.clone(), lanes },
-            users: Users::new(store.clone(), clock.clone(), &rush)?,
+            users: Users::new(store.clone(), clock.clone())?,
             sales,
             purchase: Arc::new(purchase),
             orders,

@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     fn heard(status: u16, body: &str) -> Heard {
-        read_answer(&Answer { status, body: body.as_bytes().to_vec() })
+        read_answer(&Answer { status, retry_after: None, body: body.as_bytes().to_vec() })
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub enum ClientError {
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
+    /// The whole seconds after which the server would like to be asked again, when it says so.
+    pub retry_after: Option<u64>,
     /// The whole body.
     pub body: Vec<u8>,
 }
@@ -80,7 +82,7 @@ impl Client {
         if read.keep_alive && self.buffer.len() == read.body + read.length {
             self.stream = Some(stream);
         }
-        Ok(Answer { status: read.status, body })
+        Ok(Answer { status: read.status, retry_after: read.retry_after, body })
     }
 }
 
@@ -88,6 +90,7 @@ impl Client {
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     status: u16,
+    retry_after: Option<u64>,
     body: usize,
     length: usize,
     keep_alive: bool,
@@ -120,18 +123,20 @@ fn read_head(buffer: &[u8], end: usize) -> Result<Head, ClientError> {
     let mut lines = text.split("\r\n");
     let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok());
     let status = status.ok_or(ClientError::Unreadable("no status line"))?;
-    let (mut length, mut keep_alive) = (None, true);
+    let (mut length, mut retry_after, mut keep_alive) = (None, None, true);
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         if name.eq_ignore_ascii_case("content-length") {
             length = value.trim().parse().ok();
+        } else if name.eq_ignore_ascii_case("retry-after") {
+            retry_after = value.trim().parse().ok();
         } else if name.eq_ignore_ascii_case("connection") && value.trim().eq_ignore_ascii_case("close") {
             keep_alive = false;
         }
     }
     match length {
-        Some(length) if length <= MAX_BODY => Ok(Head { status, body: end, length, keep_alive }),
+        Some(length) if length <= MAX_BODY => Ok(Head { status, retry_after, body: end, length, keep_alive }),
         Some(_) => Err(ClientError::Unreadable("the body is too long")),
-        None if matches!(status, 204 | 304) => Ok(Head { status, body: end, length: 0, keep_alive }),
+        None if matches!(status, 204 | 304) => Ok(Head { status, retry_after, body: end, length: 0, keep_alive }),
         None => Err(ClientError::Unreadable("no Content-Length")),
     }
 }
@@ -147,7 +152,8 @@ mod tests {
     #[test]
     fn a_head_is_read_whatever_the_case_of_its_names() {
         let found = head("HTTP/1.1 200 OK\r\ncontent-LENGTH: 12\r\nConnection: Close\r\n\r\n").unwrap();
-        assert_eq!((found.status, found.length, found.keep_alive), (200, 12, false));
+        assert_eq!((found.status, found.length, found.keep_alive, found.retry_after), (200, 12, false, None));
+        assert_eq!(head("HTTP/1.1 429 -\r\nRetry-after: 7\r\nContent-Length: 0\r\n\r\n").unwrap().retry_after, Some(7));
         assert_eq!(head("HTTP/1.1 204 No Content\r\n\r\n").unwrap().length, 0);
     }
 

@@ -29,7 +29,6 @@ pub mod release;
 pub mod reports;
 mod retry;
 pub mod rings;
-pub mod rush;
 pub mod sale_health;
 pub mod sale_index;
 pub mod sales;

@@ -14,7 +14,6 @@ use crate::domain::time::Millis;
 use crate::gate::Gate;
 use crate::gate::batcher::{AdmitError, Batcher};
 use crate::service::reconcile::Nudge;
-use crate::service::rush::Rush;
 use crate::service::sale_index::{Known, SaleIndex};
 
 /// A sale that ended this long ago by our clock is not asked for at the gate's script: its hash may rightly be gone.
@@ -75,8 +74,6 @@ pub struct Purchase {
     pub tickets: TicketKey,
     /// Wakes the reconciler when a gate is not ready.
     pub nudge: Nudge,
-    /// Told of each click.
-    pub rush: Rush,
     /// The time.
     pub clock: Clock,
 }
@@ -84,7 +81,6 @@ pub struct Purchase {
 impl Purchase {
     /// Asks the gate for one unit of `voucher` for `user`; answers within about a second.
     pub async fn buy(&self, user: UserId, voucher: VoucherId) -> Result<Answer, BuyError> {
-        self.rush.click();
         let mut seen: Option<Epoch> = None;
         // Twice at most: a gate that was rebuilt meanwhile answers "not ready" to the epoch in our memory.
         for _ in 0..2 {

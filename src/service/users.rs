@@ -9,7 +9,6 @@ use crate::domain::user::{BadField, NickName, Phone, User};
 use crate::domain::voucher::{FieldError, FieldErrors};
 use crate::service::change::WRITER_WITHIN;
 use crate::service::passwords::{PasswordError, Passwords};
-use crate::service::rush::Rush;
 use crate::store::{Store, StoreError};
 
 /// Why a use case about a person did not work.
@@ -92,9 +91,9 @@ fn check<T>(errors: &mut FieldErrors, field: &'static str, read: Result<T, BadFi
 }
 
 impl Users {
-    /// Takes the time of one password hash. Passwords are checked more slowly while `rush` goes on.
-    pub fn new(store: Store, clock: Clock, rush: &Rush) -> Result<Self, UserError> {
-        Ok(Self { store, clock, passwords: Passwords::new(rush)? })
+    /// Takes the time of one password hash.
+    pub fn new(store: Store, clock: Clock) -> Result<Self, UserError> {
+        Ok(Self { store, clock, passwords: Passwords::new()? })
     }
 
     /// Makes a user.

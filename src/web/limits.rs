@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::clock::Clock;
 use crate::config::RateLimit;
@@ -49,6 +49,8 @@ enum Key {
     Client(Bucket, Client),
     /// Everybody who wants to log in, together.
     AllLogins,
+    /// Everybody who was told to come back for that, together.
+    LoginLine,
     /// New accounts of one address, in the long run.
     Registrations(Client),
     /// Notices of payment from one address that nobody believed.
@@ -60,6 +62,8 @@ const SHARDS: usize = 16;
 const PER_SHARD: usize = 16_384;
 /// How much more all logins together may do than one client.
 const ALL_LOGINS: i64 = 10;
+/// In microseconds, the longest wait that a crowd of logins is told.
+const LONGEST_LINE: i64 = 10_000_000;
 /// How many of its bursts an address may register at its full speed; from then on a tenth of it.
 const REGISTRATION_BURSTS: i64 = 30;
 const REGISTRATION_SLOWNESS: i64 = 10;
@@ -105,7 +109,20 @@ impl Limits {
     pub fn count_login(&self, client: Client) -> Result<(), Problem> {
         let Some((interval, burst)) = self.rate else { return Ok(()) };
         self.take(Key::Client(Bucket::Login, client), interval, burst)?;
-        self.take(Key::AllLogins, (interval / ALL_LOGINS).max(1), burst * ALL_LOGINS)
+        let interval = (interval / ALL_LOGINS).max(1);
+        // A crowd that is told to come back in a second comes back in a second, all of it: each is told a place of its own.
+        self.take(Key::AllLogins, interval, burst * ALL_LOGINS).map_err(|_| Problem::TooMany(self.place_in_line(interval)))
+    }
+
+    /// In whole seconds, when one more client may come back if `interval` microseconds lie between two of them; behind the end
+    /// of the line everybody hears its end.
+    fn place_in_line(&self, interval: i64) -> u64 {
+        let now = self.clock.now().0 * 1000;
+        let mut buckets = self.shard(&Key::LoginLine);
+        let last = buckets.get(&Key::LoginLine).copied().unwrap_or(now).max(now);
+        let mine = (last + interval).min(now + LONGEST_LINE);
+        buckets.insert(Key::LoginLine, mine);
+        u64::try_from(mine - now).unwrap_or(0).div_ceil(1_000_000).max(1)
     }
 
     /// Counts one registration: as a login, and once more against the long run of its address.
@@ -127,10 +144,14 @@ impl Limits {
         self.take(Key::Unsigned(client), interval, burst * UNSIGNED_BURSTS)
     }
 
+    fn shard(&self, key: &Key) -> MutexGuard<'_, HashMap<Key, i64>> {
+        let shard = usize::try_from(self.hasher.hash_one(key) % (SHARDS as u64)).unwrap_or(0);
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn take(&self, key: Key, interval: i64, burst: i64) -> Result<(), Problem> {
         let now = self.clock.now().0 * 1000;
-        let shard = usize::try_from(self.hasher.hash_one(&key) % (SHARDS as u64)).unwrap_or(0);
-        let mut buckets = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.shard(&key);
         let empty_at = buckets.get(&key).copied().unwrap_or(now).max(now);
         let wait = empty_at + interval - burst * interval - now;
         if wait > 0 {
@@ -188,6 +209,16 @@ mod tests {
         let from = |n: u32| Client::at(IpAddr::from(n.to_be_bytes()));
         let passed = (0..1000).filter(|n| limits.count_login(from(*n)).is_ok()).count();
         assert!((200..=260).contains(&passed), "{passed} of a thousand addresses at once");
+        clock.advance(Duration::from_hours(24));
+        let mut waits = [0; 12];
+        for n in 0..3000 {
+            if let Err(Problem::TooMany(seconds)) = limits.count_login(from(n)) {
+                waits[usize::try_from(seconds).unwrap()] += 1;
+            }
+        }
+        // A hundred a second, as many as may come then; whoever comes when the line is ten seconds long hears ten.
+        assert!(waits[1..10].iter().all(|told| (95..=105).contains(told)), "{waits:?}");
+        assert_eq!((waits[0], waits[11]), (0, 0), "{waits:?}");
         clock.advance(Duration::from_hours(24));
         let mut made = 0;
         for _ in 0..1800 {
