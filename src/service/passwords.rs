@@ -17,8 +17,8 @@ const WAITING: usize = 32;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How much the threads give way to everybody else: 0 not at all, 19 as far as it goes. As far as it goes: a sale
 /// goes before a login, and about as many passwords are checked as with 10. They must not rest between checks to be kind:
-/// the scheduler of Linux lets a thread that slept finish its slice before whoever wakes up, and one that always works does
-/// not get that credit. Rests of three times a check doubled the p99 of clicks that the checks alone hardly changed.
+/// with rests of three times a check the p99 of clicks was higher than without (SECURITY.md), most likely because the scheduler
+/// lets a thread that slept finish its slice before whoever wakes up.
 const NICENESS: i32 = 19;
 /// Memory in KiB, passes and lanes (OWASP's first choice for argon2id).
 const COST: (u32, u32, u32) = (19 * 1024, 2, 1);
