@@ -60,8 +60,15 @@ async fn log_in_again_and_again(target: Target, nth: usize, of: usize, crowd: Ar
     Ok(())
 }
 
-/// The crowd while `burst` clicks; answers the p99 of the clicks and what the crowd heard.
-async fn beside(settings: &Settings, burst: &Burst<'_>, checked: bool) -> anyhow::Result<(f64, String)> {
+/// What was seen while `burst` clicked beside a crowd.
+struct Beside {
+    p99_ms: f64,
+    resident_mb: f64,
+    heard: String,
+}
+
+/// The crowd while `burst` clicks on the server with this process id.
+async fn beside(settings: &Settings, burst: &Burst<'_>, server: u32, checked: bool) -> anyhow::Result<Beside> {
     let (crowd, mut tasks) = (Arc::new(Crowd { password: password(checked), ..Crowd::default() }), JoinSet::new());
     for nth in 0..settings.logins {
         tasks.spawn(log_in_again_and_again(burst.target.clone(), nth, settings.logins, crowd.clone()));
@@ -69,6 +76,8 @@ async fn beside(settings: &Settings, burst: &Burst<'_>, checked: bool) -> anyhow
     // They have all begun.
     sleep(PAUSE).await;
     let p99_ms = burst.run().await?.p99_ms;
+    // While they still log in: afterwards the memory of the checks is given back.
+    let resident_mb = resident_mb(server)?;
     crowd.over.store(true, Ordering::Relaxed);
     // Whoever waits for its turn is not waited for.
     while let Some(done) = tasks.try_join_next() {
@@ -76,14 +85,15 @@ async fn beside(settings: &Settings, burst: &Burst<'_>, checked: bool) -> anyhow
     }
     tasks.shutdown().await;
     let heard = |count: &AtomicU64| count.load(Ordering::Relaxed);
-    Ok((p99_ms, format!("{} answered, {} told to wait", heard(&crowd.answered), heard(&crowd.refused))))
+    let heard = format!("{} answered, {} told to wait", heard(&crowd.answered), heard(&crowd.refused));
+    Ok(Beside { p99_ms, resident_mb, heard })
 }
 
-/// Measures clicks alone, beside the crowd, and beside a crowd whose passwords are not checked, in turn.
+/// Measures clicks alone, beside a crowd whose passwords are not checked, and beside one whose passwords are, in turn.
 pub async fn measure(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     let mut shop = Shop::new(None, settings.beside_clicks).await?;
     shop.serve(&["--trusted-proxies", "127.0.0.1/32"]).await?;
-    let target = shop.target()?;
+    let (target, server) = (shop.target()?, shop.process()?);
     let (mut alone, mut unchecked, mut checked, mut memory) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for run in 1..=settings.runs {
         for crowd in [None, Some(false), Some(true)] {
@@ -94,23 +104,24 @@ pub async fn measure(settings: &Settings, report: &mut Report) -> anyhow::Result
                 connections: CONNECTIONS,
                 rate: Some(settings.beside_rate),
             };
-            let (p99_ms, heard) = match crowd {
-                None => (burst.run().await?.p99_ms, String::from("nobody logs in")),
-                Some(check) => beside(settings, &burst, check).await?,
+            let Some(check) = crowd else {
+                alone.push(burst.run().await?.p99_ms);
+                continue;
             };
-            let what = match crowd {
-                None => "alone",
-                Some(false) => "beside logins that check nothing",
-                Some(true) => "beside logins",
-            };
-            say(&format!("logins {run}: p99 {p99_ms:.2} ms {what} ({heard})"));
-            match crowd {
-                None => alone.push(p99_ms),
-                Some(false) => unchecked.push(p99_ms),
-                Some(true) => {
-                    checked.push(p99_ms);
-                    memory.push(resident_mb(shop.process()?)?);
-                }
+            let seen = beside(settings, &burst, server, check).await?;
+            let what = if check { "who log in" } else { "whose passwords are not checked" };
+            say(&format!(
+                "logins {run}: p99 {:.2} ms alone, {:.2} ms beside those {what} ({}), {:.1} MB",
+                alone[run - 1],
+                seen.p99_ms,
+                seen.heard,
+                seen.resident_mb
+            ));
+            if check {
+                checked.push(seen.p99_ms);
+                memory.push(seen.resident_mb);
+            } else {
+                unchecked.push(seen.p99_ms);
             }
         }
     }

@@ -105,7 +105,7 @@ impl Limits {
     /// Counts one wish to log in, register or get a code: of this client, then of everybody together, before any hash.
     ///
     /// # Errors
-    /// As [`Limits::count`].
+    /// As [`Limits::count`]; for everybody together the seconds are a place in a line, 1 to 10, which the next one does not get.
     pub fn count_login(&self, client: Client) -> Result<(), Problem> {
         let Some((interval, burst)) = self.rate else { return Ok(()) };
         self.take(Key::Client(Bucket::Login, client), interval, burst)?;
